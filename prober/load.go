@@ -1,0 +1,29 @@
+package prober
+
+import (
+	"context"
+	"time"
+)
+
+// Load is one reading of a server's own view of its load, summed over data-parallel ranks. Pointers are nil where the
+// server does not tell.
+type Load struct {
+	At      time.Time
+	Running *int // requests in the batch
+	Queued  *int // requests that wait
+
+	// Counters since the server's start. They move when a request finishes, or with every forward pass.
+	PromptTokens     *float64 // prompt tokens, cached ones included
+	ComputedTokens   *float64 // prompt tokens that were prefilled, cached ones left out
+	GeneratedTokens  *float64 // output tokens of the API: completion_tokens
+	ForwardTokens    *float64 // tokens committed by decode passes: steps plus correct drafts, the prefill token left out
+	Steps            *float64 // verify passes of speculation
+	CorrectDrafts    *float64 // accepted draft tokens
+	FinishedRequests *float64
+	AbortedRequests  *float64
+}
+
+// LoadReader reads the load of one server. It is safe for use by one goroutine at a time.
+type LoadReader interface {
+	ReadLoad(ctx context.Context) (Load, error)
+}

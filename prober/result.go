@@ -1,0 +1,149 @@
+package prober
+
+import (
+	"time"
+
+	"longctx_exporter/prober/inference"
+)
+
+// Status is how a run ended.
+type Status string
+
+// The four ends of a run.
+const (
+	Accepted Status = "accepted" // a measurement
+	Rejected Status = "rejected" // answered, but not a measurement
+	Failed   Status = "failed"   // the server did not answer the question
+	Skipped  Status = "skipped"  // not sent
+)
+
+// Reason says why a run was not accepted. It is a label: a closed set. Failures use the classes of package inference.
+type Reason string
+
+// The rejections.
+const (
+	CacheHit         Reason = "cache_hit"
+	CacheMiss        Reason = "cache_miss"
+	ShortOutput      Reason = "short_output"
+	PromptMismatch   Reason = "prompt_mismatch"
+	NonpositiveDelta Reason = "nonpositive_delta"
+	Implausible      Reason = "implausible"
+	Contended        Reason = "contended"
+	Queued           Reason = "queued"
+	ColdStart        Reason = "cold_start"
+	ReplicaMismatch  Reason = "replica_mismatch"
+	NoUsage          Reason = "no_usage"
+	Inconsistent     Reason = "inconsistent"
+	Degenerate       Reason = "degenerate"
+	Yielded          Reason = "yielded"
+	Interrupted      Reason = "interrupted"
+)
+
+// The skips.
+const (
+	ExceedsContext  Reason = "exceeds_context"
+	ExceedsPool     Reason = "exceeds_pool"
+	PoolFull        Reason = "pool_full"
+	Busy            Reason = "busy"
+	OverBudget      Reason = "budget"
+	Cooldown        Reason = "cooldown"
+	PreviousRunning Reason = "previous_running"
+	ShuttingDown    Reason = "shutting_down"
+)
+
+// Reasons lists the closed set of reasons for one status; nil for Accepted.
+func Reasons(s Status) []Reason {
+	switch s {
+	case Rejected:
+		return []Reason{
+			CacheHit, CacheMiss, ShortOutput, PromptMismatch, NonpositiveDelta, Implausible, Contended, Queued,
+			ColdStart, ReplicaMismatch, NoUsage, Inconsistent, Degenerate, Yielded, Interrupted,
+		}
+	case Failed:
+		var reasons []Reason
+		for _, c := range inference.Classes() {
+			reasons = append(reasons, Reason(c))
+		}
+		return reasons
+	case Skipped:
+		return []Reason{
+			ExceedsContext, ExceedsPool, PoolFull, Busy, OverBudget, Cooldown, PreviousRunning, ShuttingDown,
+		}
+	}
+	return nil
+}
+
+// Plan is how a rung is measured.
+type Plan string
+
+// The plans.
+const (
+	AutoPlan Plan = "auto"
+	Pair     Plan = "pair"   // cold(1), cold(1+M)
+	Triple   Plan = "triple" // cold(1), then pairs warm(1), warm(1+M) on the same prompt
+)
+
+// Isolation says what is known of other requests during a run.
+type Isolation string
+
+// The grades of the isolation certificate.
+const (
+	Proved      Isolation = "proved"    // the server's counters grew by exactly our tokens and nobody else was seen
+	Quiet       Isolation = "quiet"     // nobody else was seen; counters not conclusive
+	IsContended Isolation = "contended" // somebody else was there
+	NotKnown    Isolation = "unknown"   // the server tells nothing, or our own legs do not show in its counters
+)
+
+// Run is one execution of a rung. It is complete when Runner.Run returns it.
+type Run struct {
+	ID       string // unique in this process and across restarts
+	Target   string
+	Model    string // the configured name, "default" where none is configured
+	Rung     Rung
+	Started  time.Time
+	Duration time.Duration
+	Status   Status
+	Reason   Reason // set unless accepted
+	Message  string // one sentence for people, bounded, free of secrets
+	Plan     Plan   // the plan that was carried out
+	Sample   Sample
+	Legs     []Leg // every request of the run in order of sending, the pre-roll left out
+}
+
+// Sample is the measurement that a run yields. A zero field is not known or was not measured. A run that is not accepted
+// keeps TTFT and Prefill where its cold leg was sound, and neither steps nor decode rates.
+type Sample struct {
+	PromptTokens    int        // as the server counted them
+	TTFT            float64    // seconds, cold prefill, mean over the cold legs
+	Prefill         float64    // computed prompt tokens per second
+	Pairs           int        // pairs that the step time rests on
+	Step            float64    // seconds per verify pass
+	StepStream      float64    // the same from gaps between chunks
+	StepCI          [2]float64 // 95 % interval of Step
+	StepError       float64    // relative standard error of Step
+	Method          string     // "two_point" or "stream": where Step comes from
+	Steps           int        // verify passes in the differenced part of the long legs
+	StepsSource     string     // "response", "counters", "chunks" or "tokens"
+	StepTimes       []float64  // single steps in seconds, from gaps between chunks
+	DecodeTokens    float64    // mean number of tokens decoded per long leg, for the fit's x = context + DecodeTokens/2
+	DecodeRate      float64    // tokens per second
+	AcceptLength    float64    // tokens committed per step, bonus token included
+	AcceptHistogram []int      // [i] counts steps that committed exactly i+1 tokens
+	Isolation       Isolation
+	Buffered        bool // the answer came in one burst: chunk stamps and TTFT mean nothing
+}
+
+// Leg is one request as it went, for people and for the JSON of a sweep.
+type Leg struct {
+	Run        int    // 1, 2, …: which pair of the run it belongs to
+	Kind       string // "cold" or "warm"
+	MaxTokens  int
+	Response   inference.Response
+	ErrorClass inference.Class
+	Error      string
+}
+
+// RunObserver is told of every run that ended, skipped ones included.
+type RunObserver interface {
+	ObserveRun(Run)
+}

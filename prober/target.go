@@ -1,0 +1,54 @@
+package prober
+
+import (
+	"time"
+
+	"github.com/prometheus/common/config"
+
+	"longctx_exporter/prober/inference"
+)
+
+// Target is one server endpoint and one served model, as validated configuration gives it.
+type Target struct {
+	Name      string
+	URL       string // base URL without a trailing slash
+	Server    string // what must not be probed twice at once; host:port of the URL unless configured
+	Model     string // configured model, "" for the first that the server lists
+	Dialect   inference.Dialect
+	API       inference.API
+	Replica   string // data-parallel rank, slot or sticky key, where several replicas answer one URL
+	Plan      Plan
+	Ladder    []Rung
+	Budget    float64 // largest share of the server's time that probes may take, 0 to 1
+	Precision float64 // wanted relative standard error of the step time, 0 to 1
+
+	DecodeTokens PerRung[int]           // M; 0 is auto
+	Intervals    PerRung[time.Duration] // from due time to due time
+	Timeout      time.Duration          // one leg; 0 is auto
+
+	HTTP        config.HTTPClientConfig
+	MetricsURLs []string // pages of the server's own metrics; nil is auto
+	MetricsHTTP *config.HTTPClientConfig
+}
+
+// ModelLabel is the value of the label `model`: the configured name, or "default".
+func (t Target) ModelLabel() string {
+	if t.Model == "" {
+		return "default"
+	}
+	return t.Model
+}
+
+// PerRung is a value with exceptions for single rungs.
+type PerRung[T any] struct {
+	Default T
+	Rungs   map[Rung]T
+}
+
+// At is the value for one rung.
+func (p PerRung[T]) At(r Rung) T {
+	if v, ok := p.Rungs[r]; ok {
+		return v
+	}
+	return p.Default
+}
