@@ -1,0 +1,473 @@
+package prober
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/prometheus/common/config"
+	"go.yaml.in/yaml/v3"
+
+	"longctx_exporter/prober/inference"
+)
+
+// Config is the configuration file.
+type Config struct {
+	ProbeConfig `yaml:",inline"` // for every target that does not say otherwise
+	Targets     []TargetConfig   `yaml:"targets"`
+}
+
+// ProbeConfig is what the top of the file and every target can set.
+type ProbeConfig struct {
+	// Ladder lists the context lengths to probe: `1k` is 1024 tokens, plain numbers are tokens. Default: 1k to 192k.
+	Ladder Ladder `yaml:"ladder,omitempty"`
+	// Budget is the largest share of a server's time that probes may take. Default: 2%.
+	Budget Share `yaml:"budget,omitempty"`
+	// Precision is the wanted relative standard error of the step time. Default: 3%.
+	Precision Share `yaml:"precision,omitempty"`
+	// DecodeTokens is the number of tokens that the long request decodes beyond the short one. Default: auto.
+	DecodeTokens RungValues[Tokens] `yaml:"decode_tokens,omitempty"`
+	// Intervals are the times from run to run of a rung, from 1s up. Default: 5m, from 64k up 30m, from 128k up 1h,
+	// from 192k up 4h.
+	Intervals RungValues[Interval] `yaml:"intervals,omitempty"`
+}
+
+// TargetConfig is one entry of `targets`.
+type TargetConfig struct {
+	// Name is the value of the label `target`.
+	Name string `yaml:"name"`
+	// URL is the base URL of the server, with or without /v1.
+	URL string `yaml:"url"`
+	// Server names what must not be probed twice at once. Default: host:port of the URL.
+	Server string `yaml:"server,omitempty"`
+	// Model is the served model. Default: the first that the server lists.
+	Model string `yaml:"model,omitempty"`
+	// Dialect is how the server is spoken to: auto, sglang, vllm, llamacpp or openai. Default: auto.
+	Dialect inference.Dialect `yaml:"dialect,omitempty"`
+	// API is the endpoint family: auto, completions, chat or native. Default: auto.
+	API inference.API `yaml:"api,omitempty"`
+	// Plan is how a rung is measured: auto, pair or triple. Default: auto.
+	Plan Plan `yaml:"plan,omitempty"`
+	// Replica pins a data-parallel rank, slot or sticky key where several replicas answer one URL.
+	Replica     string `yaml:"replica,omitempty"`
+	ProbeConfig `yaml:",inline"`
+	// Timeout bounds one request: auto (60s and 10ms per prompt token until measured) or a time. Default: auto.
+	Timeout Timeout `yaml:"timeout,omitempty"`
+	// HTTP holds credentials, TLS and proxy settings; credentials are never sent to another host.
+	HTTP *HTTPConfig `yaml:"http,omitempty"`
+	// Metrics says where the server's own metrics are.
+	Metrics *MetricsConfig `yaml:"metrics,omitempty"`
+	// Logs are log files of the server.
+	Logs []LogConfig `yaml:"logs,omitempty"`
+	// SLO are objectives by context length.
+	SLO *SLOConfig `yaml:"slo,omitempty"`
+}
+
+// MetricsConfig says where the server's own metrics are.
+type MetricsConfig struct {
+	// URLs are the pages, several for prefill and decode apart. Default: auto.
+	URLs []string `yaml:"urls,omitempty"`
+	// HTTP overrides the target's `http` for these pages.
+	HTTP *HTTPConfig `yaml:"http,omitempty"`
+}
+
+// LogConfig is one log file of a server.
+type LogConfig struct {
+	// Path of the file.
+	Path string `yaml:"path"`
+	// Format of its lines: auto, sglang, vllm, llamacpp or ollama. Default: auto.
+	Format string `yaml:"format,omitempty"`
+}
+
+// SLOConfig are objectives by context length.
+type SLOConfig struct {
+	// TTFT is the longest good time to first token.
+	TTFT RungValues[Duration] `yaml:"ttft,omitempty"`
+	// Step is the longest good time per decode step.
+	Step RungValues[Duration] `yaml:"step,omitempty"`
+}
+
+// DefaultLadder is the ladder of targets that configure none.
+func DefaultLadder() Ladder {
+	return Ladder{1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 192 << 10}
+}
+
+// DefaultInterval is the interval of a rung where none is configured.
+func DefaultInterval(r Rung) time.Duration {
+	switch {
+	case r >= 192<<10:
+		return 4 * time.Hour
+	case r >= 128<<10:
+		return time.Hour
+	case r >= 64<<10:
+		return 30 * time.Minute
+	}
+	return 5 * time.Minute
+}
+
+// LoadConfig reads a configuration file; relative paths in it are relative to its folder.
+func LoadConfig(path string) (*Config, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	c, err := ParseConfig(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	dir := filepath.Dir(path)
+	for _, t := range c.Targets {
+		(*config.HTTPClientConfig)(t.HTTP).SetDirectory(dir)
+		if t.Metrics != nil {
+			(*config.HTTPClientConfig)(t.Metrics.HTTP).SetDirectory(dir)
+		}
+		for i := range t.Logs {
+			t.Logs[i].Path = config.JoinDir(dir, t.Logs[i].Path)
+		}
+	}
+	return c, nil
+}
+
+// ParseConfig reads a configuration file's text. Its errors are one sentence that names the line.
+func ParseConfig(b []byte) (*Config, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(b, &root); err != nil {
+		return nil, plainYAMLError(err)
+	}
+	if line := emptyLadder(&root); line > 0 {
+		return nil, fmt.Errorf("line %d: the ladder is empty: list at least one context length, like [1k, 8k]", line)
+	}
+	var c Config
+	decoder := yaml.NewDecoder(bytes.NewReader(b))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return nil, plainYAMLError(err)
+	}
+	var next yaml.Node
+	if err := decoder.Decode(&next); err == nil {
+		return nil, fmt.Errorf("line %d: a second YAML document begins here; write one", next.Line)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, plainYAMLError(err)
+	}
+	return &c, nil
+}
+
+// emptyLadder is the line of a `ladder` without a value, 0 where there is none: the decoder passes over it in silence,
+// and the target would get the full default ladder.
+func emptyLadder(n *yaml.Node) int {
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Value == "ladder" && n.Content[i+1].ShortTag() == "!!null" {
+			return child.Line
+		}
+		if line := emptyLadder(child); line > 0 {
+			return line
+		}
+	}
+	return 0
+}
+
+var (
+	unknownKey = regexp.MustCompile(`^(line \d+): field (.*) not found in type .*$`)
+	twiceKey   = regexp.MustCompile(`^(line \d+): mapping key (".*") already defined at (line \d+)$`)
+	wrongKind  = regexp.MustCompile("(?s)^(line \\d+): cannot unmarshal !!(\\S+)(?: `.*`)? into (.*)$")
+)
+
+// plainYAMLError makes one sentence of the decoder's first complaint: no Go types, and no values, which may be secrets.
+func plainYAMLError(err error) error {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	if typed := (*yaml.TypeError)(nil); errors.As(err, &typed) && len(typed.Errors) > 0 {
+		message = typed.Errors[0]
+	}
+	if m := unknownKey.FindStringSubmatch(message); m != nil {
+		message = fmt.Sprintf("%s: unknown key %q", m[1], m[2])
+	} else if m := twiceKey.FindStringSubmatch(message); m != nil {
+		message = fmt.Sprintf("%s: key %s is already on %s", m[1], m[2], m[3])
+	} else if m := wrongKind.FindStringSubmatch(message); m != nil {
+		message = fmt.Sprintf("%s: %s stands where %s is wanted", m[1], kindOfTag(m[2]), kindOfType(m[3]))
+	}
+	return errors.New(strings.ToValidUTF8(message, "\uFFFD"))
+}
+
+func kindOfTag(tag string) string {
+	switch tag {
+	case "seq":
+		return "a list"
+	case "map":
+		return "a mapping"
+	}
+	return "a single value"
+}
+
+func kindOfType(name string) string {
+	switch {
+	case strings.HasPrefix(name, "[]"):
+		return "a list"
+	case name == "string" || strings.HasSuffix(name, "Dialect") || strings.HasSuffix(name, "API") || strings.HasSuffix(name, "Plan"):
+		return "text"
+	case name == "bool":
+		return "true or false"
+	}
+	return "a mapping"
+}
+
+// ValidatedConfig is a configuration that has passed every check.
+type ValidatedConfig struct {
+	targets  []Target
+	warnings []string
+	yaml     []byte
+}
+
+// Targets are the targets in the order of the file.
+func (v ValidatedConfig) Targets() []Target { return slices.Clone(v.targets) }
+
+// Warnings are sentences about what is allowed but unwise.
+func (v ValidatedConfig) Warnings() []string { return slices.Clone(v.warnings) }
+
+// YAML is the configuration as text, each secret as `<secret>`.
+func (v ValidatedConfig) YAML() []byte { return slices.Clone(v.yaml) }
+
+// Validate checks everything that needs more than one line to be seen. Its errors are one sentence that names the path.
+func (c Config) Validate() (ValidatedConfig, error) {
+	var v ValidatedConfig
+	if len(c.Targets) == 0 {
+		return v, errors.New(`there are no targets: list at least one server under "targets"`)
+	}
+	names, servers := map[string]int{}, map[string]int{}
+	for i, tc := range c.Targets {
+		t, warnings, err := tc.resolve(c.ProbeConfig)
+		if err != nil {
+			return ValidatedConfig{}, fmt.Errorf("targets[%d].%w", i, err)
+		}
+		if first, again := names[t.Name]; again {
+			return ValidatedConfig{}, fmt.Errorf("targets[%d].name %q is already used by targets[%d]", i, t.Name, first)
+		}
+		names[t.Name] = i
+		for _, w := range warnings {
+			v.warnings = append(v.warnings, fmt.Sprintf("targets[%d].%s", i, w))
+		}
+		address := hostPort(t.URL)
+		if first, again := servers[address]; again && v.targets[first].Server != t.Server && t.Replica == "" {
+			v.warnings = append(v.warnings, fmt.Sprintf(
+				"targets[%d].server %q differs from that of targets[%d] though both are at %s: they may be probed at once",
+				i, t.Server, first, address))
+		} else if !again {
+			servers[address] = i
+		}
+		v.targets = append(v.targets, t)
+	}
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return ValidatedConfig{}, fmt.Errorf("writing the configuration: %w", err)
+	}
+	v.yaml = text
+	return v, nil
+}
+
+// Target checks a single target, as a command line gives it; a missing name becomes the server's.
+func (t TargetConfig) Target() (Target, error) {
+	if t.Name == "" && t.URL != "" {
+		t.Name = cmp.Or(hostPort(t.URL), "-")
+	}
+	target, _, err := t.resolve(ProbeConfig{})
+	return target, err
+}
+
+// resolve applies defaults and checks. Errors and warnings begin with the key.
+func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
+	if t.Name == "" {
+		return Target{}, nil, errors.New("name is missing")
+	}
+	if strings.ContainsFunc(t.Name, unicode.IsControl) || len(t.Name) > 128 {
+		return Target{}, nil, errors.New("name has control characters or is longer than 128 bytes")
+	}
+	base, err := checkURL("url", t.URL)
+	if err != nil {
+		return Target{}, nil, err
+	}
+	if base.RawQuery != "" || base.Fragment != "" {
+		return Target{}, nil, errors.New(`url has a query or a fragment; write the base URL alone, and credentials under "http"`)
+	}
+	ladder := slices.Clone(t.Ladder)
+	if len(ladder) == 0 {
+		ladder = slices.Clone(outer.Ladder)
+	}
+	if len(ladder) == 0 {
+		ladder = DefaultLadder()
+	}
+	out := Target{
+		Name: t.Name, URL: strings.TrimRight(t.URL, "/"), Server: cmp.Or(t.Server, hostPort(t.URL)), Model: t.Model,
+		Dialect: cmp.Or(t.Dialect, inference.Auto), API: cmp.Or(t.API, inference.AutoAPI), Plan: cmp.Or(t.Plan, AutoPlan),
+		Replica: t.Replica, Ladder: ladder, Timeout: time.Duration(t.Timeout),
+		Budget:       float64(cmp.Or(t.Budget, outer.Budget, 0.02)),
+		Precision:    float64(cmp.Or(t.Precision, outer.Precision, 0.03)),
+		DecodeTokens: decodeTokens(ladder, t.DecodeTokens, outer.DecodeTokens),
+		Intervals:    intervals(ladder, t.Intervals, outer.Intervals),
+	}
+	if err := t.checkWords(out); err != nil {
+		return Target{}, nil, err
+	}
+	if err := t.connect(&out); err != nil {
+		return Target{}, nil, err
+	}
+	return out, decodeWarnings(out), nil
+}
+
+// checkWords checks values that come out of a closed set.
+func (t TargetConfig) checkWords(out Target) error {
+	if err := oneOf("dialect", out.Dialect, inference.Auto, inference.SGLang, inference.VLLM, inference.LlamaCpp, inference.OpenAI); err != nil {
+		return err
+	}
+	if err := oneOf("api", out.API, inference.AutoAPI, inference.Completions, inference.Chat, inference.Native); err != nil {
+		return err
+	}
+	if err := oneOf("plan", out.Plan, AutoPlan, Pair, Triple); err != nil {
+		return err
+	}
+	for i, l := range t.Logs {
+		if l.Path == "" {
+			return fmt.Errorf("logs[%d].path is missing", i)
+		}
+		err := oneOf(fmt.Sprintf("logs[%d].format", i), cmp.Or(l.Format, "auto"), "auto", "sglang", "vllm", "llamacpp", "ollama")
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func oneOf[T ~string](key string, value T, allowed ...T) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	words := make([]string, len(allowed))
+	for i, a := range allowed {
+		words[i] = string(a)
+	}
+	return fmt.Errorf("%s %q is none of %s", key, string(value), strings.Join(words, ", "))
+}
+
+// connect fills in how the server and its metrics are reached.
+func (t TargetConfig) connect(out *Target) error {
+	var err error
+	if out.HTTP, err = t.HTTP.client(); err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+	if t.Metrics == nil {
+		return nil
+	}
+	if t.Metrics.HTTP != nil {
+		c, err := t.Metrics.HTTP.client()
+		if err != nil {
+			return fmt.Errorf("metrics.http: %w", err)
+		}
+		out.MetricsHTTP = &c
+	}
+	for i, page := range t.Metrics.URLs {
+		if page == "auto" {
+			if len(t.Metrics.URLs) > 1 {
+				return errors.New(`metrics.urls has "auto" beside other pages; write one or the other`)
+			}
+			return nil
+		}
+		if _, err := checkURL(fmt.Sprintf("metrics.urls[%d]", i), page); err != nil {
+			return err
+		}
+		out.MetricsURLs = append(out.MetricsURLs, page)
+	}
+	return nil
+}
+
+var secretWord = regexp.MustCompile(`(?i)key|token|secret|passw|auth|credential|signature`)
+
+// checkURL parses an http or https URL that holds no secret. Its errors never quote one.
+func checkURL(key, raw string) (*url.URL, error) {
+	if raw == "" {
+		return nil, fmt.Errorf("%s is missing", key)
+	}
+	u, err := url.Parse(raw)
+	if (err == nil && u.User != nil) || strings.Contains(raw, "@") {
+		return nil, fmt.Errorf(`%s has credentials in it; put them under "http"`, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a URL like http://host:30000", key)
+	}
+	for name := range u.Query() {
+		if secretWord.MatchString(name) {
+			return nil, fmt.Errorf(`%s has what looks like a secret in its query; put credentials under "http"`, key)
+		}
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || err != nil || port == 0 {
+		return nil, fmt.Errorf("%s %q is not a URL like http://host:30000", key, (&url.URL{
+			Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path,
+		}).String())
+	}
+	return u, nil
+}
+
+// hostPort is the host and port that a URL names, "" where it is none.
+func hostPort(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	port := "80"
+	if u.Scheme == "https" {
+		port = "443"
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), port))
+}
+
+// valueFor looks a rung up from the innermost level outwards.
+func valueFor[T Tokens | Interval | Duration](r Rung, levels ...RungValues[T]) (T, bool) {
+	for _, level := range levels {
+		if v, ok := level.Rungs[r]; ok {
+			return v, true
+		}
+		if level.Default != nil {
+			return *level.Default, true
+		}
+	}
+	return 0, false
+}
+
+func decodeTokens(ladder Ladder, levels ...RungValues[Tokens]) PerRung[int] {
+	p := PerRung[int]{Rungs: map[Rung]int{}}
+	for _, r := range ladder {
+		v, _ := valueFor(r, levels...)
+		p.Rungs[r] = int(v)
+	}
+	return p
+}
+
+func intervals(ladder Ladder, levels ...RungValues[Interval]) PerRung[time.Duration] {
+	p := PerRung[time.Duration]{Default: DefaultInterval(0), Rungs: map[Rung]time.Duration{}}
+	for _, r := range ladder {
+		p.Rungs[r] = DefaultInterval(r)
+		if v, ok := valueFor(r, levels...); ok {
+			p.Rungs[r] = time.Duration(v)
+		}
+	}
+	return p
+}
+
+func decodeWarnings(t Target) []string {
+	for _, r := range t.Ladder {
+		if m := t.DecodeTokens.At(r); m > 0 && m < 8 {
+			return []string{fmt.Sprintf("decode_tokens %d for %s is below 8: the step time rests on few steps", m, r)}
+		}
+	}
+	return nil
+}
