@@ -1,0 +1,254 @@
+package inference
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxMessage bounds the text of a server in a message, in bytes.
+const maxMessage = 300
+
+// serverError is a server's refusal, understood.
+type serverError struct {
+	status int
+	class  Class
+	text   string // the whole message, to search in; never shown
+	param  string // the request field that it complains about, "" where it names none
+	limit  int    // tokens
+}
+
+// classify finds out what an error answer means: by its text where that is telling, else by its status. The status 0
+// stands for an error inside a stream, which carries a status of its own.
+func classify(status int, body []byte) serverError {
+	d := parseErrorBody(body)
+	if status == 0 {
+		status = d.code
+	}
+	e := serverError{status: status, text: d.message, param: d.param}
+	e.class, e.limit = classOf(status, d)
+	return e
+}
+
+func classOf(status int, d errorBody) (Class, int) {
+	lower := strings.ToLower(d.message)
+	limit, overflow := contextLimit(d)
+	proxy := containsAny(lower, "upstream connect error", "disconnect/reset before headers", "no healthy upstream", "bad gateway")
+	switch {
+	case status == http.StatusGatewayTimeout || status == http.StatusRequestTimeout || status == 524:
+		return GatewayTimeout, 0
+	case proxy || status == http.StatusBadGateway || 520 <= status && status <= 523:
+		return GatewayError, 0
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
+		return Auth, 0
+	case overflow:
+		return ContextOverflow, limit
+	case status == http.StatusRequestEntityTooLarge:
+		return GatewayError, 0
+	case modelMissing(status, lower, d):
+		return ModelNotFound, 0
+	case status == http.StatusTooManyRequests && !strings.Contains(lower, "overloaded"):
+		return RateLimited, 0
+	case status == http.StatusTooManyRequests || status == 529:
+		return Overloaded, 0
+	case status == http.StatusServiceUnavailable:
+		return unavailable(lower, d), 0
+	case status == http.StatusNotImplemented || status == http.StatusNotFound || status == http.StatusMethodNotAllowed || 300 <= status && status < 400:
+		return Protocol, 0
+	case status >= 500:
+		return ServerError, 0
+	case status >= 400:
+		return BadRequest, 0
+	case containsAny(lower, "queue is full", "server busy", "overloaded"):
+		return Overloaded, 0
+	}
+	return StreamError, 0
+}
+
+// unavailable tells the meanings of a 503 apart.
+func unavailable(lower string, d errorBody) Class {
+	switch {
+	case containsAny(lower, "enginecore", "engine is dead", "engine dead", "engine loop"):
+		return ServerError
+	case containsAny(lower, "overloaded", "busy", "queue", "capacity", "too many", "timeout reached"):
+		return Overloaded
+	case containsAny(lower, "loading", "starting", "not ready", "initializing", "warming", "sleeping"):
+		return Loading
+	case d.html:
+		return GatewayError
+	}
+	return Overloaded
+}
+
+func modelMissing(status int, lower string, d errorBody) bool {
+	if d.noModel || d.kind == "model_not_found" {
+		return true
+	}
+	if strings.Contains(lower, "invalid model name") || strings.Contains(lower, "lora is not enabled") {
+		return true
+	}
+	return status == http.StatusNotFound && strings.Contains(lower, "model") && containsAny(lower, "not exist", "not found", "no such", "unknown")
+}
+
+// errorBody is an error answer, whatever its shape: {"error":{…}}, {"error":"…"}, {"message":…}, {"detail":…}, HTML or text.
+type errorBody struct {
+	message string
+	kind    string // type or code as a word
+	param   string
+	code    int // the status that stands in the body, 0 where none does
+	limit   int // n_ctx
+	html    bool
+	noModel bool // the code is the word model_not_found
+}
+
+func parseErrorBody(body []byte) errorBody {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return errorBody{}
+	}
+	switch body[0] {
+	case '{':
+		return parseErrorObject(body)
+	case '"':
+		var s string
+		if json.Unmarshal(body, &s) == nil {
+			return errorBody{message: s}
+		}
+	case '<':
+		return errorBody{message: htmlText(body), html: true}
+	}
+	return errorBody{message: string(body)}
+}
+
+func parseErrorObject(body []byte) errorBody {
+	var o struct {
+		Error   json.RawMessage `json:"error"`
+		Message looseString     `json:"message"`
+		Detail  looseString     `json:"detail"`
+		Type    looseString     `json:"type"`
+		Code    looseString     `json:"code"`
+		Param   looseString     `json:"param"`
+		Limit   int             `json:"n_ctx"`
+	}
+	if err := json.Unmarshal(body, &o); err != nil && !json.Valid(body) {
+		return errorBody{message: string(body)}
+	}
+	if len(o.Error) > 0 && string(o.Error) != "null" {
+		if o.Error[0] == '{' {
+			return parseErrorObject(o.Error)
+		}
+		var s looseString
+		if json.Unmarshal(o.Error, &s) == nil && s != "" {
+			o.Message = s
+		}
+	}
+	d := errorBody{message: string(o.Message), kind: string(o.Type), param: string(o.Param), limit: o.Limit}
+	if d.message == "" {
+		d.message = string(o.Detail)
+	}
+	if d.message == "" {
+		d.message = string(body)
+	}
+	if code, err := strconv.Atoi(string(o.Code)); err == nil {
+		d.code = code
+	} else {
+		d.noModel = o.Code == "model_not_found"
+		if d.kind == "" || o.Code == "context_length_exceeded" {
+			d.kind = string(o.Code)
+		}
+	}
+	return d
+}
+
+// overflows are the ways in which servers say that a prompt is too long. The first group, where there is one, is the limit.
+var overflows = []*regexp.Regexp{
+	regexp.MustCompile(`maximum context length(?: (?:is|of) (\d+))?`),
+	regexp.MustCompile(`context length \((\d+)(?: tokens)?\)`),
+	regexp.MustCompile(`maximum allowed length \((\d+) tokens\)`),
+	regexp.MustCompile(`available context size(?: \((\d+) tokens\))?`),
+	regexp.MustCompile("`inputs` tokens \\+ `max_new_tokens` must be <= (\\d+)"),
+	regexp.MustCompile("`inputs` must have less than (\\d+) tokens"),
+	regexp.MustCompile(`(?:longer than|exceeds) the maximum model length(?: of (\d+))?`),
+	regexp.MustCompile(`should not exceed max_(?:num_tokens|seq_len) \((\d+)\)`),
+	regexp.MustCompile(`default_max_tokens.* max_seq_len \((\d+)\)`),
+	regexp.MustCompile(`max_tokens must be at least 1, got -\d+`),
+	regexp.MustCompile(`(?:prompt|input) is too long`),
+	regexp.MustCompile(`context window`),
+}
+
+// contextLimit says whether an error means that prompt or prompt plus output are too long, and the limit in tokens that it
+// names, 0 where it names none.
+func contextLimit(d errorBody) (limit int, overflow bool) {
+	if d.kind == "exceed_context_size_error" || d.kind == "context_length_exceeded" {
+		limit, overflow = d.limit, true
+	}
+	for _, re := range overflows {
+		m := re.FindStringSubmatch(d.message)
+		if m == nil {
+			continue
+		}
+		overflow = true
+		if len(m) > 1 && limit <= 0 {
+			limit, _ = strconv.Atoi(m[1])
+		}
+		if limit > 0 {
+			break
+		}
+	}
+	if limit < 0 || limit > 1<<31-1 {
+		limit = 0
+	}
+	return limit, overflow
+}
+
+// htmlText is the visible text of a page of HTML.
+func htmlText(page []byte) string {
+	var b strings.Builder
+	inside := false
+	for _, r := range string(page[:min(len(page), 4096)]) {
+		switch {
+		case r == '<':
+			inside = true
+			b.WriteByte(' ')
+		case r == '>':
+			inside = false
+		case !inside:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// oneLine makes text fit for a message: valid UTF-8, one line, bounded, free of the given secrets.
+func oneLine(text string, secrets []string) string {
+	for _, s := range secrets {
+		text = strings.ReplaceAll(text, s, "<secret>")
+	}
+	if len(text) > 4*maxMessage {
+		text = text[:4*maxMessage]
+	}
+	text = strings.ToValidUTF8(text, "")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if len(text) <= maxMessage {
+		return text
+	}
+	cut := maxMessage - len("…")
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+func containsAny(s string, subs ...string) bool {
+	for _, sub := range subs {
+		if strings.Contains(s, sub) {
+			return true
+		}
+	}
+	return false
+}

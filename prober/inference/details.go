@@ -1,0 +1,120 @@
+package inference
+
+import (
+	"strconv"
+	"time"
+)
+
+// details keeps what an event says beyond text and usage: speculation, queue and prefill times, the replica.
+func (a *answer) details(e event) {
+	r := a.resp
+	if e.Slot != nil {
+		r.Replica = strconv.Itoa(*e.Slot)
+	}
+	infos := []*metaInfo{e.MetaInfo}
+	for _, c := range e.Choices {
+		infos = append(infos, c.MetaInfo)
+	}
+	for _, m := range infos {
+		if m != nil {
+			a.metaInfo(m)
+		}
+	}
+	if e.Ext != nil && e.Ext.Spec != nil {
+		a.spec(e.Ext.Spec.spec(value(r.CompletionTokens), "sglext"))
+	}
+	if t := e.Timings; t != nil {
+		a.timings(t)
+	}
+	if m := e.Metrics; m != nil {
+		r.Prefill, r.Queued = milliseconds(m.TTFT), milliseconds(m.Queue)
+		if s := m.Spec; s != nil && s.Steps > 0 && s.Accepted >= 0 {
+			a.spec(&Spec{Steps: s.Steps, Drafts: s.Accepted, Histogram: histogram(s.Histogram, s.Steps), Source: "metrics"})
+		}
+	}
+}
+
+func (a *answer) metaInfo(m *metaInfo) {
+	r := a.resp
+	a.spec(m.spec(value(m.CompletionTokens), "meta_info"))
+	if m.Rank != "" {
+		r.Replica = string(m.Rank)
+	}
+	if m.QueueTime > 0 {
+		r.Queued = milliseconds(m.QueueTime * 1000)
+	}
+	if m.ForwardEntry > 0 && m.PrefillFinished > m.ForwardEntry {
+		r.Prefill = milliseconds((m.PrefillFinished - m.ForwardEntry) * 1000)
+	}
+	keep(&r.CachedTokens, m.CachedTokens)
+}
+
+// timings reads llama.cpp's. It counts no passes, but each commits one token beside its accepted drafts, and the server
+// drafts no more than what remains to be generated, so that the last pass is not cut.
+func (a *answer) timings(t *timings) {
+	a.resp.Prefill = milliseconds(t.PromptMS)
+	if a.resp.CachedTokens == nil {
+		keep(&a.resp.CachedTokens, t.CacheN)
+	}
+	if steps := t.PredictedN - 1 - t.DraftAccepted; t.DraftN > 0 && t.DraftAccepted >= 0 && steps > 0 {
+		a.spec(&Spec{Steps: steps, Drafts: t.DraftAccepted, Source: "timings"})
+	}
+}
+
+func (a *answer) spec(s *Spec) {
+	if s != nil {
+		a.resp.Spec = s
+	}
+}
+
+// spec are SGLang's speculation facts of a request with the given number of completion tokens; nil where it verified nothing.
+func (d *specDetails) spec(completion int, source string) *Spec {
+	if d.Verified <= 0 {
+		return nil
+	}
+	s := &Spec{Steps: d.Verified, Source: source}
+	counts := d.CorrectHistogram
+	if counts == nil {
+		counts = d.AcceptHistogram
+	}
+	s.Histogram = histogram(counts, s.Steps)
+	for _, n := range []*int{d.CorrectDrafts, d.AcceptedDrafts, d.AcceptedTokens} {
+		if n != nil && *n >= 0 {
+			s.Drafts = *n
+			return s
+		}
+	}
+	if s.Histogram != nil {
+		for i, n := range s.Histogram {
+			s.Drafts += i * n
+		}
+		return s
+	}
+	// Builds before late 2025 count passes only: what the passes delivered is a lower bound of the correct drafts, short of
+	// what the last pass accepted beyond max_tokens.
+	s.Drafts = max(0, completion-1-s.Steps)
+	return s
+}
+
+// histogram is a histogram of accepted drafts per pass, nil where it does not add up to the passes.
+func histogram(counts []int, steps int) []int {
+	sum := 0
+	for _, n := range counts {
+		if n < 0 {
+			return nil
+		}
+		sum += n
+	}
+	if sum != steps {
+		return nil
+	}
+	return counts
+}
+
+// milliseconds is a server's duration, 0 where it makes no sense.
+func milliseconds(ms float64) time.Duration {
+	if !(ms > 0 && ms < 1e9) {
+		return 0
+	}
+	return time.Duration(ms * float64(time.Millisecond))
+}

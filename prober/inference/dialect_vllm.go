@@ -1,0 +1,79 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// vllm is vLLM and what looks like it. Token ids in the answer are not asked for: the first chunk would echo the prompt's.
+type vllm struct{}
+
+func (vllm) name() Dialect               { return VLLM }
+func (vllm) recognises(l modelList) bool { return l.owner() == "vllm" }
+func (vllm) apis() []API                 { return []API{Completions, Chat} }
+func (vllm) takesIDs(api API) bool       { return api == Completions }
+
+func (vllm) leg(api API, s session, r Request) (legRequest, error) {
+	l := openAILeg(api, s, r)
+	// A model's own generation defaults apply to whatever is not set.
+	l.fields = append(l.fields, continuousUsage(), may("top_p", 1), may("repetition_penalty", 1))
+	if r.Salt != "" {
+		l.fields = append(l.fields, may("cache_salt", r.Salt))
+	}
+	if s.replica != "" {
+		l.header = http.Header{"X-Data-Parallel-Rank": {s.replica}}
+	}
+	return l, nil
+}
+
+func (vllm) describe(ctx context.Context, c *Client, _ modelList, f *Facts) {
+	var version struct {
+		Version string `json:"version"`
+	}
+	if c.getJSON(ctx, "/version", &version) == nil {
+		f.ServerVersion = version.Version
+	}
+	page, err := c.get(ctx, "/metrics")
+	if err != nil || !bytes.Contains(page, []byte("\nvllm:")) {
+		return
+	}
+	// The counters are there from the start, at 0, if and only if speculation is configured; not how much it drafts.
+	f.Speculation, f.BlockSize = "none", 1
+	if bytes.Contains(page, []byte("\nvllm:spec_decode_num_drafts")) {
+		f.Speculation, f.BlockSize = "speculative", 0
+	}
+	for line := range strings.Lines(string(page)) {
+		labels, ok := strings.CutPrefix(line, "vllm:cache_config_info{")
+		if !ok {
+			continue
+		}
+		f.Replicas++
+		f.PageSize, _ = strconv.Atoi(labelValue(labels, "block_size"))
+		blocks, _ := strconv.Atoi(labelValue(labels, "num_gpu_blocks"))
+		f.KVPoolTokens = blocks * f.PageSize
+		f.PrefixCache = map[string]string{"True": "on", "true": "on", "False": "off", "false": "off"}[labelValue(labels, "enable_prefix_caching")]
+	}
+}
+
+func (vllm) tokenize(s session, text string, special bool) (string, map[string]any) {
+	return "/tokenize", map[string]any{"model": s.model, "prompt": text, "add_special_tokens": special}
+}
+
+// labelValue is the value of a label in the text form of a sample's labels, "" where it has none.
+func labelValue(labels, name string) string {
+	for {
+		i := strings.Index(labels, name+`="`)
+		if i < 0 {
+			return ""
+		}
+		rest := labels[i+len(name)+2:]
+		if i == 0 || labels[i-1] == ',' || labels[i-1] == '{' {
+			value, _, _ := strings.Cut(rest, `"`)
+			return value
+		}
+		labels = rest
+	}
+}

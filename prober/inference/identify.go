@@ -1,0 +1,202 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxPage bounds an answer that is no leg, in bytes; patience how long one is waited for: a server can be busy with a long
+// forward pass before it answers.
+const (
+	maxPage  = 64 << 20
+	patience = 30 * time.Second
+)
+
+// modelList is the answer of /v1/models.
+type modelList struct {
+	Data []struct {
+		ID      string `json:"id"`
+		Root    string `json:"root"`
+		OwnedBy string `json:"owned_by"`
+		Context int    `json:"max_model_len"`
+		Meta    struct {
+			Context int `json:"n_ctx"`
+		} `json:"meta"`
+	} `json:"data"`
+}
+
+func (l modelList) owner() string {
+	if len(l.Data) == 0 {
+		return ""
+	}
+	return strings.ToLower(l.Data[0].OwnedBy)
+}
+
+// pick finds the configured model, or the first one where none is configured.
+func (l modelList) pick(configured string) (model string, context int, ok bool) {
+	for _, m := range l.Data {
+		if configured == "" || m.ID == configured || m.Root == configured {
+			if configured != "" {
+				m.ID = configured
+			}
+			return m.ID, m.Context, true
+		}
+	}
+	return "", 0, false
+}
+
+// Identify finds out what the server is and what it offers, never by overflowing it. Errors are *Error.
+func (c *Client) Identify(ctx context.Context) (Facts, error) {
+	list, err := c.models(ctx)
+	if err != nil {
+		return Facts{}, err
+	}
+	d := dialectNamed(c.options.Dialect)
+	for _, candidate := range dialects() {
+		if d == nil && candidate.recognises(list) {
+			d = candidate
+		}
+	}
+	f := Facts{Dialect: d.name(), API: c.options.API}
+	for _, m := range list.Data {
+		f.Models = append(f.Models, m.ID)
+	}
+	var ok bool
+	if f.Model, f.ContextLimit, ok = list.pick(c.options.Model); !ok {
+		return Facts{}, &Error{Class: ModelNotFound, Status: http.StatusOK, Message: oneLine(missingModel(c.options.Model, f.Models), nil)}
+	}
+	if f.API == AutoAPI {
+		f.API = d.apis()[0]
+	}
+	f.TokenIDs = d.takesIDs(f.API)
+	c.mu.Lock()
+	if c.dialect != d || c.api == AutoAPI {
+		c.api = f.API
+	}
+	f.API = c.api
+	c.dialect, c.model = d, f.Model
+	c.mu.Unlock()
+	d.describe(ctx, c, list, &f)
+	if path, _ := d.tokenize(session{}, "", false); path != "" {
+		_, err := c.tokens(ctx, d, session{model: f.Model}, "Hello", false)
+		f.Tokenizer = err == nil
+	}
+	if ctx.Err() != nil {
+		return Facts{}, (&exchange{connected: true}).broken(ctx, 0, ctx.Err())
+	}
+	return f, nil
+}
+
+// models reads the list of models. A server of a known dialect with a configured model needs no list.
+func (c *Client) models(ctx context.Context) (modelList, error) {
+	var list modelList
+	err := c.getJSON(ctx, "/v1/models", &list)
+	told, ok := errors.AsType[*Error](err)
+	if ok && told.Status == http.StatusNotFound && c.options.Model != "" && dialectNamed(c.options.Dialect) != nil {
+		page, _ := json.Marshal(map[string]any{"data": []any{map[string]string{"id": c.options.Model}}})
+		return list, json.Unmarshal(page, &list)
+	}
+	return list, err
+}
+
+func missingModel(model string, served []string) string {
+	if len(served) == 0 {
+		return "the server lists no model"
+	}
+	return fmt.Sprintf("model %.100q is not served here; served: %.150s", model, strings.Join(served, ", "))
+}
+
+// get and post fetch what is no leg; getJSON also decodes it. Their errors are *Error.
+func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
+	return c.fetch(ctx, http.MethodGet, path, nil)
+}
+
+func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
+	return c.fetch(ctx, http.MethodPost, path, body)
+}
+
+func (c *Client) getJSON(ctx context.Context, path string, to any) error {
+	page, err := c.get(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(page, to); err != nil {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return nil // what is of another type than expected is not known
+		}
+		return &Error{Class: Protocol, Status: http.StatusOK, Message: oneLine(c.base+path+" answered "+describe(page), nil), Err: err}
+	}
+	return nil
+}
+
+func (c *Client) fetch(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	x := &exchange{}
+	req, err := http.NewRequestWithContext(x.trace(ctx), method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, x.fail(BadRequest, 0, err, "%v", err)
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, x.broken(ctx, 0, err)
+	}
+	defer resp.Body.Close()
+	stream, _, err := decoded(resp.Body, resp.Header.Get("Content-Encoding"))
+	if err != nil {
+		return nil, x.broken(ctx, resp.StatusCode, err)
+	}
+	page, err := io.ReadAll(io.LimitReader(stream, maxPage))
+	if err != nil {
+		return nil, x.broken(ctx, resp.StatusCode, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, x.refused(classify(resp.StatusCode, page), resp)
+	}
+	return page, nil
+}
+
+// refused is the Error of an answer that is no 200.
+func (x *exchange) refused(e serverError, resp *http.Response) *Error {
+	path := resp.Request.URL.Path
+	var failed *Error
+	switch {
+	case 300 <= e.status && e.status < 400:
+		to := "elsewhere"
+		if u, err := resp.Location(); err == nil {
+			to = u.Scheme + "://" + u.Host + u.Path
+		}
+		failed = x.fail(e.class, e.status, nil, "%s redirects to %s, which is not followed: set that as the url", path, to)
+	case e.class == Auth:
+		failed = x.fail(e.class, e.status, nil, "%s answered HTTP %d: the server wants credentials, or other ones: %s", path, e.status, e.text)
+	case e.class == Protocol && e.status == http.StatusNotFound:
+		failed = x.fail(e.class, e.status, nil, "%s answered HTTP 404: is this the API's base URL? %s", path, e.text)
+	default:
+		failed = x.fail(e.class, e.status, nil, "%s answered HTTP %d: %s", path, e.status, e.text)
+	}
+	failed.Limit = e.limit
+	return failed
+}
+
+// describe says in words what a body is that is not what was asked for.
+func describe(body []byte) string {
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0:
+		return "an empty body, not JSON"
+	case body[0] == '<':
+		return "HTML, not JSON: is this the API's base URL?"
+	}
+	return fmt.Sprintf("neither JSON nor an event stream: is this the API's base URL? It begins %.60q", body)
+}

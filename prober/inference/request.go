@@ -1,0 +1,154 @@
+package inference
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// field is one member of a request body. Optional ones are dropped where the server refuses them.
+type field struct {
+	parent   string // the object that it stands in, "" at the top
+	name     string
+	value    any
+	optional bool
+}
+
+// legRequest is one leg as a dialect wants it: everything but the prompt, which comes last in the body.
+type legRequest struct {
+	path   string
+	header http.Header
+	fields []field
+	open   string // what stands between the other fields and the prompt, such as `"prompt":`
+	close  string // what follows the prompt inside the outermost braces
+}
+
+// must and may make fields at the top of the body.
+func must(name string, value any) field { return field{name: name, value: value} }
+func may(name string, value any) field  { return field{name: name, value: value, optional: true} }
+
+// frame is the body around the prompt: everything before it and everything after it. Fields in refused are left out or,
+// where it names another field, renamed.
+func (l legRequest) frame(refused map[string]string) (head, tail []byte, err error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	done := map[string]bool{}
+	for _, f := range l.fields {
+		if f.parent == "" {
+			if err := appendField(&b, f, refused); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		if done[f.parent] || dropped(f.parent, refused) {
+			continue
+		}
+		done[f.parent] = true
+		if err := appendGroup(&b, l.fields, f.parent, refused); err != nil {
+			return nil, nil, err
+		}
+	}
+	b.WriteString(l.open)
+	return b.Bytes(), []byte(l.close + "}"), nil
+}
+
+// appendGroup writes the object parent with those of its members that are not refused, or nothing where none is left.
+func appendGroup(b *bytes.Buffer, fields []field, parent string, refused map[string]string) error {
+	var group bytes.Buffer
+	for _, f := range fields {
+		if f.parent != parent {
+			continue
+		}
+		if err := appendField(&group, f, refused); err != nil {
+			return err
+		}
+	}
+	if group.Len() > 0 {
+		fmt.Fprintf(b, "%q:{%s},", parent, bytes.TrimSuffix(group.Bytes(), []byte(",")))
+	}
+	return nil
+}
+
+func appendField(b *bytes.Buffer, f field, refused map[string]string) error {
+	name := f.name
+	if to, ok := refused[name]; ok {
+		if to == "" {
+			return nil
+		}
+		name = to
+	}
+	v, err := json.Marshal(f.value)
+	if err != nil {
+		return fmt.Errorf("marshalling %s: %w", f.name, err)
+	}
+	fmt.Fprintf(b, "%q:%s,", name, v)
+	return nil
+}
+
+func dropped(name string, refused map[string]string) bool {
+	to, ok := refused[name]
+	return ok && to == ""
+}
+
+// body streams the frame around the shared bytes of the prompt, and says how long it is.
+func (l legRequest) body(p Prompt, refused map[string]string) (io.Reader, int64, error) {
+	head, tail, err := l.frame(refused)
+	if err != nil {
+		return nil, 0, err
+	}
+	size := int64(len(head) + len(p.json) + len(tail))
+	return io.MultiReader(bytes.NewReader(head), bytes.NewReader(p.json), bytes.NewReader(tail)), size, nil
+}
+
+// refusal finds the optional field that a refused request owes its refusal to: its name and, where the server wants another
+// name for it, that one. Only fields that were sent count.
+func (l legRequest) refusal(r serverError, refused map[string]string) (name, to string, ok bool) {
+	if r.class != BadRequest || (r.status != http.StatusBadRequest && r.status != http.StatusUnprocessableEntity) {
+		return "", "", false
+	}
+	best := -1
+	for _, f := range l.fields {
+		for _, candidate := range []string{f.name, f.parent} {
+			if _, already := refused[candidate]; already || candidate == "" {
+				continue
+			}
+			rename := ""
+			switch {
+			case candidate == "max_tokens" && wordIndex(r.text, "max_completion_tokens") >= 0:
+				rename = "max_completion_tokens"
+			case !f.optional:
+				continue
+			}
+			if candidate == r.param {
+				return candidate, rename, true
+			}
+			if at := wordIndex(r.text, candidate); at >= 0 && (best < 0 || at < best) {
+				best, name, to = at, candidate, rename
+			}
+		}
+	}
+	return name, to, best >= 0
+}
+
+// wordIndex is where name stands in text as a word of its own, -1 where it does not.
+func wordIndex(text, name string) int {
+	for from := 0; ; {
+		i := strings.Index(text[from:], name)
+		if i < 0 {
+			return -1
+		}
+		i += from
+		end := i + len(name)
+		if (i == 0 || !wordByte(text[i-1])) && (end == len(text) || !wordByte(text[end])) {
+			return i
+		}
+		from = end
+	}
+}
+
+func wordByte(b byte) bool {
+	return b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
+}
