@@ -11,6 +11,8 @@ type Load struct {
 	At      time.Time
 	Running *int // requests in the batch
 	Queued  *int // requests that wait
+	// Lagging says that Running and Queued may be up to half a minute old (SGLang's gauges on an idle server).
+	Lagging bool
 
 	// Counters since the server's start. They move when a request finishes, or with every forward pass.
 	PromptTokens     *float64 // prompt tokens, cached ones included

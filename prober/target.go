@@ -1,6 +1,8 @@
 package prober
 
 import (
+	"context"
+	"net"
 	"time"
 
 	"github.com/prometheus/common/config"
@@ -29,6 +31,9 @@ type Target struct {
 	HTTP        config.HTTPClientConfig
 	MetricsURLs []string // pages of the server's own metrics; nil is auto
 	MetricsHTTP *config.HTTPClientConfig
+
+	// Dial, where set, replaces the dialer: the built-in simulated server and tests speak over pipes.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // ModelLabel is the value of the label `model`: the configured name, or "default".

@@ -30,6 +30,9 @@ type reader struct{ engines []engine }
 // New makes the reader for a target whose server is identified; nil, nil where the dialect offers nothing to read. It sends
 // nothing. Credentials of the target go to the target's own host only.
 func New(t prober.Target, f inference.Facts) (prober.LoadReader, error) {
+	if t.Dial != nil {
+		return newReader(t, f, config.WithDialContextFunc(t.Dial))
+	}
 	return newReader(t, f)
 }
 
@@ -96,6 +99,7 @@ func (r *reader) ReadLoad(ctx context.Context) (prober.Load, error) {
 
 // add adds l to total, field by field, where l knows the field.
 func add(total *prober.Load, l prober.Load) {
+	total.Lagging = total.Lagging || l.Lagging
 	addTo(&total.Running, l.Running)
 	addTo(&total.Queued, l.Queued)
 	addTo(&total.PromptTokens, l.PromptTokens)

@@ -85,11 +85,11 @@ const loadsPath = "/v1/loads?include=core,queues"
 
 func TestReadLoad(t *testing.T) {
 	ddtree := prober.Load{
-		Running: n(1), Queued: n(3), PromptTokens: f(9441280), ComputedTokens: f(9437184), GeneratedTokens: f(159400),
+		Running: n(1), Queued: n(3), Lagging: true, PromptTokens: f(9441280), ComputedTokens: f(9437184), GeneratedTokens: f(159400),
 		ForwardTokens: f(159344), Steps: f(48213), FinishedRequests: f(72), AbortedRequests: f(1),
 	}
 	fresh := ddtree
-	fresh.Running, fresh.Queued = n(2), n(5)
+	fresh.Running, fresh.Queued, fresh.Lagging = n(2), n(5), false
 	vllmLoad := prober.Load{
 		Running: n(3), Queued: n(4), PromptTokens: f(1000), GeneratedTokens: f(110), Steps: f(50), CorrectDrafts: f(100),
 		FinishedRequests: f(10), AbortedRequests: f(2),
@@ -128,9 +128,9 @@ func TestReadLoad(t *testing.T) {
 		{name: "sglang load without ranks", dialect: inference.SGLang, answers: map[string]answer{loadsPath: {body: `{}`}}, err: "no rank"},
 		{name: "sglang load not JSON", dialect: inference.SGLang, answers: map[string]answer{loadsPath: {body: `<html>`}}, err: "reading the load"},
 		{name: "sglang nothing offered", dialect: inference.SGLang},
-		{name: "sglang tp ranks and dp ranks", dialect: inference.SGLang, answers: page("135-sglang-rank-series.prom"), want: prober.Load{Running: n(3)}},
+		{name: "sglang tp ranks and dp ranks", dialect: inference.SGLang, answers: page("135-sglang-rank-series.prom"), want: prober.Load{Running: n(3), Lagging: true}},
 		{name: "sglang counters per rank, priorities", dialect: inference.SGLang, answers: page("sglang-dp2.prom"),
-			want: prober.Load{Running: n(3), ForwardTokens: f(1500)}},
+			want: prober.Load{Running: n(3), Lagging: true, ForwardTokens: f(1500)}},
 		{name: "sglang loading", dialect: inference.SGLang, answers: map[string]answer{"/metrics": {status: 503}}, err: "503"},
 
 		{name: "vllm", dialect: inference.VLLM, answers: page("vllm.prom"), want: vllmLoad},
