@@ -1,0 +1,164 @@
+package simserver
+
+import (
+	"fmt"
+	"io"
+	"slices"
+)
+
+// counters are everything that a server may count. Those of forward passes move with each pass, the others when a request
+// ends.
+type counters struct {
+	prefillCompute, prefillCache int // prompt tokens
+	prefillPasses, decodePasses  int
+	decodeTokens                 int // committed by decode steps, not cut at the end
+	emitted                      int // tokens handed out, the first one of each request included
+	steps, correct               int // verify passes times requests; accepted drafts
+	perPosition                  []int
+
+	prefilledPrompts, prefilledCached int // prompt tokens of requests whose prefill is done
+
+	prompt, cached, generated     int // finished requests
+	requests, aborted             int
+	verifies                      int
+	byLength, byStop              int
+	promptSeconds, decodeSeconds  float64
+	longest                       int
+	decodeCalls, drafted, draftOK int // one-slot servers count these at the end, too
+	ttft, e2e, queued, gaps       histogram
+}
+
+// gauges are what the server shows of its load.
+type gauges struct {
+	running, waiting, used int
+}
+
+func newCounters(block int) counters {
+	long := []float64{.1, .2, .4, .6, .8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400}
+	short := []float64{.002, .004, .006, .008, .01, .02, .04, .06, .08, .1, .2, .4, .6, .8, 1, 2, 4, 6, 8}
+	return counters{
+		perPosition: make([]int, block-1),
+		ttft:        newHistogram(long), e2e: newHistogram(long), queued: newHistogram(long), gaps: newHistogram(short),
+	}
+}
+
+func (c *counters) observePrefill(j *job) {
+	c.prefilledPrompts += len(j.prompt)
+	c.prefilledCached += j.cached
+	c.ttft.observe(j.firstToken.Sub(j.received).Seconds())
+	c.queued.observe(secondsBetween(j.received, j.scheduled))
+}
+
+func (c *counters) observeStep(accepted int, seconds float64) {
+	c.steps++
+	c.decodeTokens += accepted
+	c.correct += accepted - 1
+	for i := range accepted - 1 {
+		c.perPosition[i]++
+	}
+	c.gaps.observe(seconds)
+}
+
+func (c *counters) observeEnd(j *job) {
+	if j.finish == "abort" {
+		c.aborted++
+		return
+	}
+	if j.unlogged {
+		return
+	}
+	c.requests++
+	c.prompt += len(j.prompt)
+	c.cached += j.cached
+	c.generated += len(j.output)
+	c.verifies += j.verifyPasses()
+	c.decodeCalls += j.verifyPasses()
+	c.draftOK += j.correctDrafts()
+	c.drafted += j.verifyPasses() * len(c.perPosition)
+	c.longest = max(c.longest, j.length())
+	c.promptSeconds += secondsBetween(j.scheduled, j.firstToken)
+	c.decodeSeconds += secondsBetween(j.firstToken, j.finished)
+	c.e2e.observe(j.finished.Sub(j.received).Seconds())
+	if j.finish == "stop" {
+		c.byStop++
+	} else {
+		c.byLength++
+	}
+}
+
+// show brings the shown gauges up to date. The lock is held.
+func (e *engine) show() {
+	e.shown = gauges{running: len(e.running), waiting: len(e.queue), used: e.cache.used + e.cache.reserved}
+}
+
+// observe gives a copy of what the server counts and shows.
+func (e *engine) observe() (counters, gauges) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.faults.StaleGauges {
+		e.show()
+	}
+	c := e.count
+	c.perPosition = slices.Clone(c.perPosition)
+	for _, h := range []*histogram{&c.ttft, &c.e2e, &c.queued, &c.gaps} {
+		h.counts = slices.Clone(h.counts)
+	}
+	return c, e.shown
+}
+
+// histogram is a classic one; counts are not cumulative and hold +Inf last.
+type histogram struct {
+	bounds []float64
+	counts []int
+	sum    float64
+	n      int
+}
+
+func newHistogram(bounds []float64) histogram {
+	return histogram{bounds: bounds, counts: make([]int, len(bounds)+1)}
+}
+
+func (h *histogram) observe(v float64) {
+	at, _ := slices.BinarySearch(h.bounds, v)
+	h.counts[at]++
+	h.sum += v
+	h.n++
+}
+
+// page writes the text exposition format.
+type page struct{ w io.Writer }
+
+func (p page) head(name, kind, help string) {
+	fmt.Fprintf(p.w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+func (p page) sample(name, labels string, value float64) {
+	if labels != "" {
+		labels = "{" + labels + "}"
+	}
+	fmt.Fprintf(p.w, "%s%s %v\n", name, labels, value)
+}
+
+func (p page) one(kind, name, labels, help string, value float64) {
+	p.head(name, kind, help)
+	p.sample(name, labels, value)
+}
+
+func (p page) histogram(name, labels, help string, h histogram) {
+	p.head(name, "histogram", help)
+	sep := ""
+	if labels != "" {
+		sep = ","
+	}
+	total := 0
+	for i, n := range h.counts {
+		total += n
+		le := "+Inf"
+		if i < len(h.bounds) {
+			le = fmt.Sprint(h.bounds[i])
+		}
+		p.sample(name+"_bucket", labels+sep+`le="`+le+`"`, float64(total))
+	}
+	p.sample(name+"_sum", labels, h.sum)
+	p.sample(name+"_count", labels, float64(h.n))
+}

@@ -1,0 +1,156 @@
+package simserver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// The shapes.
+const (
+	shapeSGLang = "sglang"
+	shapeVLLM   = "vllm"
+	shapeLlama  = "llamacpp"
+	shapeOpenAI = "openai"
+)
+
+// Config is what a simulated server is made of.
+type Config struct {
+	Shape      string     // "sglang", "vllm", "llamacpp" or "openai": which server it looks like
+	Profile    Profile    // physics
+	TimeScale  float64    // 100: everything takes a hundredth of the time; 0 means 1
+	Seed       uint64     // of all randomness
+	APIKey     string     // that clients must send; "" none
+	Options    Options    // how the server was started
+	Faults     Faults     // zero is clean
+	Background Background // other people's requests
+}
+
+// Options are command-line options of the real servers that change what an answer tells.
+type Options struct {
+	CacheReport    bool // cached tokens in usage: SGLang's --enable-cache-report, vLLM's --enable-prompt-tokens-details
+	SpecMetrics    bool // speculation facts on the OpenAI surface: new SGLang, vLLM's --per-request-spec-decode-metrics
+	NoMetrics      bool // no /metrics page
+	NoTokenizer    bool // no tokenize endpoint, as in older versions
+	StreamInterval int  // tokens between SGLang's chunks; 0 means 1
+}
+
+// Server is a simulated inference server.
+type Server struct {
+	config   Config
+	engine   *engine
+	tok      *tokenizer
+	mux      *http.ServeMux
+	script   *Player
+	proto    protocol
+	started  time.Time
+	requests atomic.Int64 // generation requests, for faults that come every so often
+	load     *background
+}
+
+// protocol is one shape: its routes and how it says no.
+type protocol interface {
+	routes(mux *http.ServeMux)
+	// problem is the body of a refusal.
+	problem(p *problem) any
+	// guarded tells whether a path needs the API key.
+	guarded(path string) bool
+	// unauthorized is the body of a 401.
+	unauthorized() any
+}
+
+// New checks the configuration and starts a server; Close ends it.
+func New(c Config) (*Server, error) {
+	if err := c.prepare(); err != nil {
+		return nil, fmt.Errorf("simulated server: %w", err)
+	}
+	player, err := NewPlayer(c.Faults.Script)
+	if err != nil {
+		return nil, fmt.Errorf("simulated server: %w", err)
+	}
+	tok := newTokenizer()
+	s := &Server{config: c, tok: tok, script: player, mux: http.NewServeMux(), started: time.Now()}
+	s.engine = newEngine(c, continuationWords(tok))
+	switch c.Shape {
+	case shapeSGLang:
+		s.proto = sglang{s}
+	case shapeVLLM:
+		s.proto = vllm{s}
+	case shapeLlama:
+		s.proto = llama{vllm{s}}
+	default:
+		s.proto = openai{vllm{s}}
+	}
+	s.proto.routes(s.mux)
+	s.mux.HandleFunc("GET /truth", s.serveTruth)
+	go s.engine.run()
+	s.load = startBackground(s.engine, c)
+	return s, nil
+}
+
+// prepare fills in defaults and what a shape brings with it, and checks the rest.
+func (c *Config) prepare() error {
+	if !slices.Contains([]string{shapeSGLang, shapeVLLM, shapeLlama, shapeOpenAI}, c.Shape) {
+		return fmt.Errorf("shape %q is not one of sglang, vllm, llamacpp, openai", c.Shape)
+	}
+	if c.TimeScale == 0 {
+		c.TimeScale = 1
+	}
+	if !(c.TimeScale > 0 && c.TimeScale <= 1e6) {
+		return errors.New("the time scale must be above 0 and at most a million")
+	}
+	if c.Profile.Name == "" {
+		c.Profile, _ = ProfileByName("")
+	}
+	switch c.Shape {
+	case shapeVLLM:
+		c.Profile.PageSize = max(c.Profile.PageSize, 16)
+	case shapeLlama:
+		c.Profile.MaxRunning, c.Profile.PageSize, c.Profile.BOS = 1, 1, 1
+	}
+	if c.Options.StreamInterval < 1 {
+		c.Options.StreamInterval = 1
+	}
+	if err := c.Faults.validate(); err != nil {
+		return err
+	}
+	if err := c.Background.validate(); err != nil {
+		return err
+	}
+	return c.Profile.validate()
+}
+
+// Handler serves the API of the shape and GET /truth.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.script.play(w, r) {
+			return
+		}
+		if !s.authorized(r) {
+			writeJSON(w, http.StatusUnauthorized, s.proto.unauthorized())
+			return
+		}
+		s.mux.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) authorized(r *http.Request) bool {
+	if s.config.APIKey == "" || r.URL.Path == "/truth" || !s.proto.guarded(r.URL.Path) {
+		return true
+	}
+	key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && key == s.config.APIKey
+}
+
+// Close ends the server's goroutines; requests that run are cut off.
+func (s *Server) Close() {
+	s.load.close()
+	s.engine.close()
+}
+
+// loading tells whether the model still loads.
+func (s *Server) loading() bool { return time.Since(s.started) < s.config.Faults.Loading }

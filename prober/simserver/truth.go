@@ -1,0 +1,90 @@
+package simserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// truthKept is how many requests /truth remembers.
+const truthKept = 4096
+
+// TruthRequest is what really happened to one request. All seconds are wall clock: what a client with a watch would see,
+// the profile's seconds divided by the time scale.
+type TruthRequest struct {
+	ID               string    `json:"id"`
+	Endpoint         string    `json:"endpoint"`
+	Background       bool      `json:"background"`
+	Received         float64   `json:"received_seconds"` // since the server's start
+	PromptTokens     int       `json:"prompt_tokens"`
+	CachedTokens     int       `json:"cached_tokens"`
+	RecomputedTokens int       `json:"recomputed_tokens"`
+	QueueSeconds     float64   `json:"queue_seconds"`
+	PrefillSeconds   float64   `json:"prefill_seconds"` // from scheduling to the first token; 0 where there was none
+	StepSeconds      []float64 `json:"step_seconds"`    // the decode passes that it took part in
+	Accepted         []int     `json:"accepted"`        // tokens committed by each of them, not cut at the end
+	CompletionTokens int       `json:"completion_tokens"`
+	TotalSeconds     float64   `json:"total_seconds"` // from reception to the last token
+	FinishReason     string    `json:"finish_reason"`
+	Aborted          bool      `json:"aborted"`
+	FirstTokenHash   string    `json:"first_token_hash"`
+	TimeScale        float64   `json:"time_scale"`
+}
+
+// ring keeps the last requests.
+type ring struct {
+	records []TruthRequest
+	next    int
+}
+
+func (r *ring) add(t TruthRequest) {
+	if len(r.records) < truthKept {
+		r.records = append(r.records, t)
+		return
+	}
+	r.records[r.next] = t
+	r.next = (r.next + 1) % truthKept
+}
+
+// all lists the records, the oldest first.
+func (r *ring) all() []TruthRequest {
+	return append(append([]TruthRequest{}, r.records[r.next:]...), r.records[:r.next]...)
+}
+
+func (e *engine) record(j *job) TruthRequest {
+	t := TruthRequest{
+		ID: j.id, Endpoint: j.endpoint, Background: j.background,
+		Received:     j.received.Sub(e.started).Seconds(),
+		PromptTokens: len(j.prompt), CachedTokens: j.cached, RecomputedTokens: j.computed - j.cached,
+		StepSeconds: append([]float64{}, j.steps...), Accepted: append([]int{}, j.accepted...),
+		CompletionTokens: len(j.output), TotalSeconds: j.finished.Sub(j.received).Seconds(),
+		FinishReason: j.finish, Aborted: j.finish == "abort", TimeScale: e.scale,
+	}
+	waitedUntil := j.scheduled
+	if j.scheduled.IsZero() {
+		waitedUntil = j.finished
+	}
+	t.QueueSeconds = secondsBetween(j.received, waitedUntil)
+	if !j.firstToken.IsZero() {
+		t.PrefillSeconds = secondsBetween(j.scheduled, j.firstToken)
+	}
+	if len(j.output) > 0 {
+		t.FirstTokenHash = fmt.Sprintf("%016x", splitmix(uint64(j.output[0])))
+	}
+	return t
+}
+
+func secondsBetween(from, to time.Time) float64 { return max(0, to.Sub(from).Seconds()) }
+
+// Truth lists what happened to the last requests that ended, the oldest first.
+func (s *Server) Truth() []TruthRequest {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	return s.engine.truth.all()
+}
+
+func (s *Server) serveTruth(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(s.Truth()) // the client's going away is no concern of ours
+}
