@@ -1,0 +1,269 @@
+package prober
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-kit/log"
+	"github.com/go-kit/log/level"
+
+	"longctx_exporter/prober/inference"
+)
+
+// firstRunWithin bounds the wait for the first run of a rung on an idle server.
+const firstRunWithin = time.Minute
+
+// RunFunc measures one rung of one target. It returns soon after its context ends.
+type RunFunc func(context.Context, Target, Rung) Run
+
+// Scheduler decides when each rung of each target is measured. Every server has one goroutine, so that it is never probed
+// twice at once, and rests after each run by the budget of the run's target.
+type Scheduler struct {
+	run      RunFunc
+	observer RunObserver
+	logger   log.Logger
+	servers  [][]*slot // slots of one server each
+
+	mu sync.Mutex // guards slot.cost, which EffectiveInterval reads
+}
+
+// slot is one rung of one target, and when it is due.
+type slot struct {
+	target   Target
+	rung     Rung
+	interval time.Duration
+	phase    time.Duration // from the start to the first due time
+	due      time.Time     // the next due time of the grid that has not been run or missed
+	since    time.Time     // the first due time since the last run; how late the slot is
+	ran      bool          // at least once
+	cost     time.Duration // the last run and the rest that it called for
+	failing  bool
+	tooLong  bool // the last run took longer than the interval
+}
+
+// NewScheduler makes the scheduler of the targets; nothing runs before Run. The observer is told of every run and of every
+// due time that was missed, by several goroutines at once.
+func NewScheduler(targets []Target, run RunFunc, observer RunObserver, logger log.Logger) *Scheduler {
+	s := &Scheduler{run: run, observer: observer, logger: logger}
+	index := map[string]int{}
+	for _, t := range targets {
+		i, known := index[t.Server]
+		if !known {
+			i = len(s.servers)
+			index[t.Server] = i
+			s.servers = append(s.servers, nil)
+		}
+		s.servers[i] = append(s.servers[i], slotsOf(t)...)
+	}
+	return s
+}
+
+// slotsOf spreads the first due times of a target over its shortest interval, a minute at most, shorter rungs first. The
+// names decide where, so that restarts and other targets do not move them.
+func slotsOf(t Target) []*slot {
+	ladder := slices.Sorted(slices.Values(t.Ladder))
+	window := firstRunWithin
+	for _, r := range ladder {
+		window = min(window, t.Intervals.At(r))
+	}
+	part := window / time.Duration(max(len(ladder), 1))
+	slots := make([]*slot, len(ladder))
+	for i, r := range ladder {
+		h := fnv.New32a()
+		fmt.Fprintf(h, "%s\x00%d", t.Name, r)
+		within := time.Duration(float64(part) * float64(h.Sum32()) / (1 << 32))
+		slots[i] = &slot{target: t, rung: r, interval: t.Intervals.At(r), phase: time.Duration(i)*part + within}
+	}
+	return slots
+}
+
+// Run schedules until ctx ends. Then the run that is going on is cancelled and observed, and nothing more is sent.
+func (s *Scheduler) Run(ctx context.Context) {
+	start := time.Now()
+	var servers sync.WaitGroup
+	for _, slots := range s.servers {
+		for _, sl := range slots {
+			sl.due = start.Add(sl.phase)
+			sl.since = sl.due
+		}
+		servers.Go(func() { s.serve(ctx, slots) })
+	}
+	<-ctx.Done()
+	servers.Wait()
+}
+
+// EffectiveInterval forecasts the time from run to run of a rung: its interval, or more where the server's budget does not
+// allow that. It is 0 for a rung that is not scheduled.
+func (s *Scheduler) EffectiveInterval(target string, rung Rung) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, slots := range s.servers {
+		for _, sl := range slots {
+			if sl.target.Name == target && sl.rung == rung {
+				return effectiveInterval(sl.interval, slots)
+			}
+		}
+	}
+	return 0
+}
+
+// serve is the life of one server.
+func (s *Scheduler) serve(ctx context.Context, slots []*slot) {
+	var rested time.Time
+	for {
+		wake := rested
+		if due := nextDue(slots); due.After(rested) {
+			wake = due
+		}
+		if !sleepUntil(ctx, wake) {
+			s.shutDown(slots)
+			return
+		}
+		now := time.Now()
+		s.miss(slots, now, OverBudget)
+		sl := mostOverdue(slots, now)
+		sl.due = sl.due.Add(sl.interval)
+		sl.since, sl.ran = sl.due, true
+		s.execute(ctx, sl)
+		ended := time.Now()
+		pause := rest(ended.Sub(now), sl.target.Budget)
+		rested = ended.Add(pause)
+		s.mu.Lock()
+		sl.cost = rested.Sub(now)
+		s.mu.Unlock()
+		s.miss(slots, ended, PreviousRunning)
+	}
+}
+
+// nextDue is the earliest due time of the slots.
+func nextDue(slots []*slot) time.Time {
+	return slices.MinFunc(slots, func(a, b *slot) int { return a.due.Compare(b.due) }).due
+}
+
+// mostOverdue picks, of the slots that are due, the one that is latest in parts of its interval, the shorter rung of two:
+// so short intervals come often and long ones are not starved. A rung that was never measured comes before all others.
+func mostOverdue(slots []*slot, now time.Time) *slot {
+	lateness := func(sl *slot) float64 {
+		if !sl.ran {
+			return math.Inf(1)
+		}
+		return float64(now.Sub(sl.since)) / float64(sl.interval)
+	}
+	var best *slot
+	for _, sl := range slots {
+		if sl.due.After(now) {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(lateness(sl), lateness(best)), cmp.Compare(best.rung, sl.rung)) > 0 {
+			best = sl
+		}
+	}
+	return best
+}
+
+// miss drops every due time that has been overtaken by the next one, and tells of it. The last one stays: it is run late.
+func (s *Scheduler) miss(slots []*slot, now time.Time, reason Reason) {
+	for _, sl := range slots {
+		missed := 0
+		for ; !sl.due.Add(sl.interval).After(now); missed++ {
+			s.skip(sl, reason)
+			sl.due = sl.due.Add(sl.interval)
+		}
+		if missed > 0 {
+			level.Debug(s.logger).Log("msg", "due times missed", "target", sl.target.Name, "rung", sl.rung, "reason", reason,
+				"missed", missed)
+		}
+	}
+}
+
+// shutDown tells of the slots that would be next.
+func (s *Scheduler) shutDown(slots []*slot) {
+	now := time.Now()
+	for _, sl := range slots {
+		if !sl.due.After(now) {
+			s.skip(sl, ShuttingDown)
+		}
+	}
+}
+
+func (s *Scheduler) skip(sl *slot, reason Reason) {
+	message := map[Reason]string{
+		OverBudget:      "the server rested to keep within its budget",
+		PreviousRunning: "another run was going on",
+		ShuttingDown:    "the exporter is shutting down",
+	}[reason]
+	run := sl.newRun(sl.due)
+	run.Status, run.Reason, run.Message = Skipped, reason, message
+	s.observer.ObserveRun(run)
+}
+
+func (sl *slot) newRun(started time.Time) Run {
+	return Run{
+		ID:     strconv.FormatUint(rand.Uint64(), 36),
+		Target: sl.target.Name, Model: sl.target.ModelLabel(), Rung: sl.rung, Started: started,
+		Sample: Sample{Isolation: NotKnown},
+	}
+}
+
+// execute runs a slot, tells the observer, and logs what has changed.
+func (s *Scheduler) execute(ctx context.Context, sl *slot) {
+	started := time.Now()
+	run := s.guarded(ctx, sl)
+	took := time.Since(started)
+	s.observer.ObserveRun(run)
+	logger := log.With(s.logger, "target", sl.target.Name, "rung", sl.rung)
+	if tooLong := took > sl.interval; tooLong != sl.tooLong {
+		sl.tooLong = tooLong
+		if tooLong {
+			level.Warn(logger).Log("msg", "a run takes longer than its interval", "took", took, "interval", sl.interval)
+		}
+	}
+	switch failed := run.Status == Failed; {
+	case run.Status == Skipped || ctx.Err() != nil:
+		return
+	case failed && !sl.failing:
+		level.Warn(logger).Log("msg", "probe fails", "reason", run.Reason, "err", run.Message)
+		sl.failing = true
+	case !failed && sl.failing:
+		level.Info(logger).Log("msg", "probe works again", "status", run.Status)
+		sl.failing = false
+	}
+}
+
+// guarded turns a panic into a failed run: one bad answer must not end the probing of all servers.
+func (s *Scheduler) guarded(ctx context.Context, sl *slot) (run Run) {
+	started := time.Now()
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		level.Error(s.logger).Log("msg", "run panicked", "target", sl.target.Name, "rung", sl.rung, "err", p,
+			"stack", string(debug.Stack()))
+		run = sl.newRun(started)
+		run.Duration = time.Since(started)
+		run.Status, run.Reason, run.Message = Failed, Reason(inference.Protocol), "the probe itself broke; its log has the details"
+	}()
+	return s.run(ctx, sl.target, sl.rung)
+}
+
+// sleepUntil tells whether the time came before ctx ended.
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
+}
