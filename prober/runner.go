@@ -2,10 +2,13 @@ package prober
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/go-kit/log"
+	"github.com/go-kit/log/level"
 
 	"longctx_exporter/prober/inference"
 )
@@ -27,24 +30,73 @@ type Progress struct {
 
 // Runner measures the rungs of one target. It keeps what is learnt of the target between runs. Its methods are not safe
 // for concurrent use: one server is never probed twice at once.
-type Runner struct{}
+type Runner struct {
+	target  Target
+	client  *inference.Client
+	newLoad LoadReaderFor
+	logger  log.Logger
 
-// NewRunner makes the runner of a target; it sends nothing.
+	facts   inference.Facts // zero until identified
+	load    LoadReader      // nil where the server offers none
+	prompts *promptSource   // nil until the first run
+	memory  memory
+}
+
+// NewRunner makes the runner of a target; it sends nothing. load may be nil.
 func NewRunner(t Target, load LoadReaderFor, logger log.Logger) (*Runner, error) {
-	return nil, errors.New("under construction")
+	client, err := inference.New(inference.Options{
+		URL: t.URL, Dialect: t.Dialect, API: t.API, Model: t.Model, Replica: t.Replica, HTTP: t.HTTP, Dial: t.Dial,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("target %q: %w", t.Name, err)
+	}
+	return &Runner{target: t, client: client, newLoad: load, logger: logger, memory: newMemory()}, nil
 }
 
 // Identify asks the server what it is. Run does so itself when that has not been done; calling it again looks anew.
 func (r *Runner) Identify(ctx context.Context) (inference.Facts, error) {
-	return inference.Facts{}, errors.New("under construction")
+	facts, err := r.client.Identify(ctx)
+	if err != nil {
+		return inference.Facts{}, err
+	}
+	if r.newLoad != nil {
+		if r.load, err = r.newLoad(r.target, facts); err != nil {
+			return inference.Facts{}, fmt.Errorf("reading the load of target %q: %w", r.target.Name, err)
+		}
+	}
+	r.facts = facts
+	return facts, nil
 }
 
 // Facts are what Identify last learnt; zero before.
-func (r *Runner) Facts() inference.Facts { return inference.Facts{} }
+func (r *Runner) Facts() inference.Facts { return r.facts }
 
 // Run measures one rung. It always returns a complete Run; cancelling ctx ends the running request on the wire and gives
 // a run that is rejected as interrupted. progress may be nil.
-func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Run { return Run{} }
+func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Run {
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	started := time.Now()
+	e := &execution{
+		Runner:   r,
+		rung:     rung,
+		progress: progress,
+		run: Run{
+			ID:      strconv.FormatUint(rand.Uint64(), 36),
+			Target:  r.target.Name,
+			Model:   r.target.ModelLabel(),
+			Rung:    rung,
+			Started: started,
+			Status:  Accepted,
+		},
+	}
+	e.conclude(ctx, e.measure(ctx))
+	e.run.Duration = time.Since(started)
+	level.Debug(r.logger).Log("msg", "run ended", "target", r.target.Name, "rung", rung, "run", e.run.ID,
+		"status", e.run.Status, "reason", e.run.Reason, "detail", e.run.Message, "duration", e.run.Duration)
+	return e.run
+}
 
 // Close releases connections. No run may be going on.
-func (r *Runner) Close() {}
+func (r *Runner) Close() { r.client.Close() }

@@ -1,0 +1,156 @@
+package prober
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-kit/log/level"
+)
+
+// Patience with a server's own view of its load.
+const (
+	busyPatience    = time.Minute           // for other requests to end before a run
+	latePatience    = 3 * time.Second       // for counters that move late after a run
+	laggingPatience = 40 * time.Second      // for gauges that are refreshed every half a minute
+	pollFirst       = 50 * time.Millisecond // between readings, doubled each time
+	pollMost        = 1500 * time.Millisecond
+)
+
+// waitUntilIdle takes the reading before the run, once nobody else is served. A server that stays busy is left alone.
+func (e *execution) waitUntilIdle(ctx context.Context) error {
+	if e.load == nil {
+		return nil
+	}
+	pause := pollFirst
+	for began := time.Now(); ; pause = min(2*pause, pollMost) {
+		load, err := e.load.ReadLoad(ctx)
+		if err != nil {
+			level.Debug(e.logger).Log("msg", "load of the server is not known", "target", e.target.Name, "err", err)
+			return ctx.Err()
+		}
+		if known(load.Running) == 0 && known(load.Queued) == 0 {
+			e.before = &load
+			return nil
+		}
+		if time.Since(began) > busyPatience {
+			return skip(Busy, "the server has %d running and %d queued requests of others", known(load.Running), known(load.Queued))
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// readBeforeDecode takes the reading between prefills and decoding, for the growth of step counters.
+func (e *execution) readBeforeDecode(ctx context.Context) error {
+	if e.before == nil {
+		return nil
+	}
+	if load, err := e.load.ReadLoad(ctx); err == nil {
+		e.decode = &load
+	}
+	return ctx.Err()
+}
+
+// certify grades what is known of other requests during the run, from the server's counters and gauges before and after.
+func (e *execution) certify(ctx context.Context) error {
+	s := &e.run.Sample
+	if s.Isolation = NotKnown; e.before == nil {
+		return nil
+	}
+	pause := pollFirst
+	for began := time.Now(); ; pause = min(2*pause, pollMost) {
+		after, err := e.load.ReadLoad(ctx)
+		if err != nil {
+			return ctx.Err()
+		}
+		e.after = &after
+		var settled bool
+		s.Isolation, settled = grade(*e.before, after, e.tally)
+		patience := latePatience
+		if after.Lagging {
+			patience = laggingPatience
+		}
+		if settled || time.Since(began) > patience {
+			break
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+	if s.Isolation == IsContended {
+		return reject(Contended, "the server worked for others during the run: running %d, queued %d, and its counters grew beyond ours",
+			known(e.after.Running), known(e.after.Queued))
+	}
+	return nil
+}
+
+// grade compares two readings with what our own legs must have added. settled is false while a later reading may still
+// change the grade.
+func grade(before, after Load, ours tally) (i Isolation, settled bool) {
+	visible, matched := 0, 0
+	for _, c := range expectations(before, after, ours) {
+		switch {
+		case c.before == nil || c.after == nil:
+			continue
+		case *c.after < *c.before:
+			return NotKnown, true // the server restarted: its counters say nothing
+		case *c.after-*c.before > c.most:
+			return IsContended, true
+		case *c.after-*c.before >= c.least:
+			matched++
+		}
+		visible++
+	}
+	if known(after.Running) > 0 || known(after.Queued) > 0 {
+		return IsContended, false
+	}
+	gauges := before.Running != nil && after.Running != nil
+	counters := after.GeneratedTokens != nil && (after.PromptTokens != nil || after.ComputedTokens != nil)
+	switch {
+	case matched < visible:
+		return NotKnown, false // late, or our legs went elsewhere
+	case gauges && counters && !ours.uncounted:
+		return Proved, true
+	case gauges:
+		return Quiet, true
+	}
+	return NotKnown, true
+}
+
+// expectation is what one counter may have grown by if nobody but us was served.
+type expectation struct {
+	before, after *float64
+	least, most   float64
+}
+
+// expectations lists the counters that our own legs decide. Where a server does not tell cached tokens, what it computed
+// of our prompts is only bounded.
+func expectations(before, after Load, ours tally) []expectation {
+	all, computed := float64(ours.prompt), float64(ours.prompt-ours.cached)
+	leastComputed := computed
+	if ours.cached == 0 {
+		leastComputed = 0
+	}
+	if ours.uncounted {
+		return []expectation{{before.AbortedRequests, after.AbortedRequests, 0, 0}}
+	}
+	return []expectation{
+		{before.PromptTokens, after.PromptTokens, leastComputed, all}, // some vLLM versions leave cached tokens out
+		{before.ComputedTokens, after.ComputedTokens, leastComputed, all},
+		{before.GeneratedTokens, after.GeneratedTokens, float64(ours.completion), float64(ours.completion)},
+		{before.FinishedRequests, after.FinishedRequests, float64(ours.requests), float64(ours.requests)},
+		{before.AbortedRequests, after.AbortedRequests, 0, 0},
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,66 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"longctx_exporter/prober/inference"
+)
+
+// conclude writes the end of the run into it and remembers what it taught.
+func (e *execution) conclude(ctx context.Context, err error) {
+	s := &e.run.Sample
+	if err == nil {
+		e.remember()
+		return
+	}
+	v := verdictOf(ctx, err)
+	e.noteLimit(err)
+	if v.status == Rejected && v.reason != Interrupted && s.Isolation == "" {
+		_ = errors.As(e.certify(ctx), &v) // another's request explains more than what it led to
+	}
+	kept := Sample{PromptTokens: s.PromptTokens, TTFT: s.TTFT, Prefill: s.Prefill, Isolation: s.Isolation, Buffered: s.Buffered}
+	if doubtsPrefill(v.reason) {
+		kept.TTFT, kept.Prefill = 0, 0
+	}
+	e.run.Sample = kept
+	e.run.Status, e.run.Reason, e.run.Message = v.status, v.reason, bounded(v.message)
+}
+
+// doubtsPrefill says whether what went wrong may have slowed or sped up the cold leg too.
+func doubtsPrefill(r Reason) bool {
+	switch r {
+	case Contended, NonpositiveDelta, Inconsistent, ColdStart, Queued, PromptMismatch, ReplicaMismatch:
+		return true
+	}
+	return false
+}
+
+// remember keeps what an accepted run says about the next.
+func (e *execution) remember() {
+	s := e.run.Sample
+	if s.TTFT > 0 {
+		e.memory.cold[e.rung] = time.Duration(s.TTFT * float64(time.Second))
+	}
+	if e.learnt.step > 0 {
+		e.memory.rungs[e.rung] = e.learnt
+	}
+}
+
+// noteLimit takes a limit that the server named while refusing a prompt, so that it is not asked again in vain.
+func (e *execution) noteLimit(err error) {
+	var wire *inference.Error
+	if errors.As(err, &wire) && wire.Class == inference.ContextOverflow && wire.Limit > 0 && wire.Limit < int(e.rung) {
+		e.facts.MaxPrompt = wire.Limit
+	}
+}
+
+// bounded cuts a message for people to a length that fits a log line.
+func bounded(s string) string {
+	const most = 300
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}

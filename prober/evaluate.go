@@ -1,0 +1,339 @@
+package prober
+
+import (
+	"context"
+	"math"
+
+	"longctx_exporter/prober/estimate"
+	"longctx_exporter/prober/inference"
+)
+
+// Bounds of what can be true.
+const (
+	fastest        = 100_000.0 // tokens per second of one request
+	leastDelta     = 0.001     // seconds; a shorter difference is timer noise
+	agreeWithin    = 3         // two-point and stream agree within the wanted error divided by this
+	disagreeBeyond = 0.10      // and contradict each other beyond this, on warm legs
+	prefillNoise   = 0.01      // relative standard deviation of a cold TTFT where nothing better is known
+	warmNoise      = 0.10      // and of a warm one
+	noiseLimit     = 0.05      // relative standard error of a step time that is still exported
+)
+
+// keepPrefill puts what the cold legs measured into the sample.
+func (e *execution) keepPrefill(c coldPrefill) {
+	var computed, seconds float64
+	e.run.Sample.PromptTokens = *c.last.Response.PromptTokens
+	e.run.Sample.TTFT = 0
+	ttfts := 0
+	for _, l := range c.legs {
+		computed += float64(*l.Response.PromptTokens - known(l.Response.CachedTokens))
+		seconds += prefillSeconds(l)
+		if l.Response.TTFT > 0 {
+			e.run.Sample.TTFT += l.Response.TTFT.Seconds()
+			ttfts++
+		}
+	}
+	if ttfts > 0 {
+		e.run.Sample.TTFT /= float64(ttfts)
+	}
+	if seconds > 0 {
+		e.run.Sample.Prefill = computed / seconds
+	}
+}
+
+// prefillSeconds is the server's own prefill time where it tells one that fits what was seen from outside, since that is free of
+// network and tokenisation; else the time to the first token.
+func prefillSeconds(l Leg) float64 {
+	seen, told := shortSeconds(l), l.Response.Prefill.Seconds()
+	const overhead = 0.05 // seconds that network, tokenisation and the first output may take
+	if told > 0 && told <= seen && (told >= 0.8*seen || seen-told <= overhead) {
+		return told
+	}
+	return seen
+}
+
+// comparison are the differences of a run's pairs by both estimators.
+type comparison struct {
+	two    []estimate.Difference // long less short
+	stream []estimate.Difference // within the long leg, from its first chunk to its last; nil where a stamp cannot be trusted
+	gaps   []float64             // seconds between chunks, first gaps left out; nil as above
+	single []float64             // those of legs whose every chunk was one step
+	source string                // of the steps
+}
+
+// compare computes the differences. Steps come from the first source, in the order of trust, that knows all legs.
+func (e *execution) compare(pairs []pairLegs) comparison {
+	c := comparison{}
+	for _, source := range []string{"response", "tokens", "counters", "chunks"} {
+		steps, ok := e.stepsBy(source, pairs)
+		if !ok {
+			continue
+		}
+		c.source = source
+		e.differences(&c, pairs, steps)
+		return c
+	}
+	unknown := make([]int, len(pairs))
+	for i := range unknown {
+		unknown[i] = -1
+	}
+	e.differences(&c, pairs, unknown)
+	return c
+}
+
+func (e *execution) differences(c *comparison, pairs []pairLegs, steps []int) {
+	trusted := true
+	for i, p := range pairs {
+		short, long := legTime(p.short), legTime(p.long)
+		if buffered(p.long) || !p.long.Response.Streamed || !p.short.Response.Streamed {
+			short, long = p.short.Response.Total.Seconds(), p.long.Response.Total.Seconds()
+		}
+		tokens := *p.long.Response.CompletionTokens - *p.short.Response.CompletionTokens
+		c.two = append(c.two, estimate.Difference{Seconds: long - short, Tokens: tokens, Steps: steps[i]})
+
+		first := *p.short.Response.CompletionTokens
+		if !streamed(p.long) || first != 1 {
+			trusted = false
+			continue
+		}
+		span := (p.long.Response.LastToken - p.long.Response.TTFT).Seconds()
+		c.stream = append(c.stream, estimate.Difference{Seconds: span, Tokens: tokens, Steps: steps[i]})
+		stamps, _ := chunkSeries(p.long.Response)
+		gaps := estimate.Gaps(stamps)
+		c.gaps = append(c.gaps, gaps...)
+		if steps[i] == len(stamps)-1 {
+			c.single = append(c.single, gaps...)
+		}
+	}
+	if !trusted {
+		c.stream, c.gaps, c.single = nil, nil, nil
+	}
+}
+
+func legTime(l Leg) float64 { return l.Response.LastToken.Seconds() }
+
+func chunkSeries(r inference.Response) (stamps []float64, tokens []int) {
+	for _, c := range r.Chunks {
+		stamps = append(stamps, c.At.Seconds())
+		tokens = append(tokens, c.Tokens)
+	}
+	return stamps, tokens
+}
+
+// relativeError estimates the relative standard error of the step time: from the spread of the pairs where there are three,
+// else from the spread of the gaps, else from the noise that prefill brings into the difference.
+func (e *execution) relativeError(pairs []pairLegs, c comparison) (float64, bool) {
+	if len(pairs) >= 3 && c.source != "" {
+		return estimate.RelativeError(c.two)
+	}
+	if mean, ok := estimate.Mean(c.gaps); ok && len(c.gaps) >= 2 {
+		se, _ := estimate.StandardError(c.gaps)
+		return se / mean, mean > 0
+	}
+	total := estimate.Pool(c.two).Seconds
+	if total <= 0 {
+		return 0, false
+	}
+	noise := 0.0
+	for _, p := range pairs {
+		noise = math.Hypot(noise, prefillNoiseOf(p))
+	}
+	spread, _ := estimate.RelativeError(c.two)
+	return max(noise/total, spread), true
+}
+
+// prefillNoiseOf is what prefill adds to or takes from a pair's difference, in seconds: as the streams of both legs show it,
+// else as it must be expected.
+func prefillNoiseOf(p pairLegs) float64 {
+	if p.short.Response.TTFT > 0 && streamed(p.long) {
+		return math.Abs((p.long.Response.TTFT - p.short.Response.TTFT).Seconds())
+	}
+	share := prefillNoise
+	if p.short.Kind == warm {
+		share = warmNoise
+	}
+	return math.Sqrt2 * share * shortSeconds(p.short)
+}
+
+func (e *execution) preciseEnough(pairs []pairLegs) bool {
+	r, ok := e.relativeError(pairs, e.compare(pairs))
+	return ok && r <= e.target.Precision
+}
+
+// lessons is what pairs say about the next ones: step time, tokens per step, and the spread of warm prefills. Where steps
+// are unknown, one token stands for one step.
+func (e *execution) lessons(pairs []pairLegs) (rungMemory, bool) {
+	c := e.compare(pairs)
+	pool := estimate.Pool(c.two)
+	now := rungMemory{tau: 1}
+	if pool.Steps > 0 {
+		now.tau = max(1, float64(pool.Tokens)/float64(pool.Steps))
+	}
+	rate, ok := pool.Rate()
+	if !ok {
+		return rungMemory{}, false
+	}
+	now.step = now.tau / rate
+	var prefills []float64
+	for _, p := range pairs {
+		prefills = append(prefills, shortSeconds(p.short))
+		if streamed(p.long) {
+			prefills = append(prefills, p.long.Response.TTFT.Seconds())
+		}
+	}
+	if now.jitter, ok = estimate.StandardDeviation(prefills); !ok {
+		now.jitter = warmNoise * prefills[0]
+	}
+	return now, true
+}
+
+// evaluate turns the pairs into the sample, or says why they are no measurement.
+func (e *execution) evaluate(ctx context.Context, pairs []pairLegs) error {
+	if err := checkReplicas(e.run.Legs); err != nil {
+		return err
+	}
+	if err := e.certify(ctx); err != nil {
+		return err
+	}
+	c := e.compare(pairs)
+	s := &e.run.Sample
+	s.Pairs = len(pairs)
+	for _, p := range pairs {
+		s.Buffered = s.Buffered || buffered(p.long)
+	}
+	basis, method, err := e.chooseMethod(pairs, c)
+	if err != nil {
+		return err
+	}
+	if rate, ok := basis.Rate(); !ok || rate > fastest || basis.Seconds < leastDelta {
+		return reject(Implausible, "%d tokens in %.3g s is faster than any server decodes", basis.Tokens, basis.Seconds)
+	}
+	if e.run.Plan == Triple && len(pairs) >= 3 {
+		if err := checkSpread(c); err != nil {
+			return err
+		}
+	}
+	relative, ok := e.relativeError(pairs, c)
+	if limit := max(noiseLimit, 2*e.target.Precision); ok && relative > limit {
+		return reject(Implausible, "the difference of %.3g s is within its noise (±%.0f %%): more decode tokens are needed", basis.Seconds, 100*relative)
+	}
+	s.Method = method
+	s.DecodeTokens = float64(estimate.Pool(c.two).Tokens) / float64(len(pairs))
+	if ok {
+		s.StepError = relative
+	}
+	e.learnt, _ = e.lessons(pairs)
+	return e.fillDecode(pairs, c, basis)
+}
+
+// chooseMethod picks the two-point difference where the stream confirms it or there is none, else the stream: within the
+// long leg, prefill noise does not reach it. Estimators that contradict each other are no measurement.
+func (e *execution) chooseMethod(pairs []pairLegs, c comparison) (estimate.Difference, string, error) {
+	two := estimate.Pool(c.two)
+	if two.Seconds <= 0 {
+		return two, "", reject(NonpositiveDelta, "the long legs were not slower than the short ones (%.3g s)", two.Seconds)
+	}
+	if err := checkColdPairs(pairs); err != nil {
+		return two, "", err
+	}
+	if len(c.stream) == 0 {
+		return two, "two_point", nil
+	}
+	stream := estimate.Pool(c.stream)
+	apart := math.Abs(two.Seconds-stream.Seconds) / two.Seconds
+	switch {
+	case apart <= e.target.Precision/agreeWithin:
+		return two, "two_point", nil
+	case e.run.Plan == Triple && apart > disagreeBeyond:
+		return two, "", reject(Inconsistent, "the two-point difference (%.3g s) and the stream (%.3g s) contradict each other", two.Seconds, stream.Seconds)
+	}
+	return stream, "stream", nil
+}
+
+// checkColdPairs says whether both legs of cold pairs were prefilled alike, as far as their streams tell.
+func checkColdPairs(pairs []pairLegs) error {
+	for _, p := range pairs {
+		if p.short.Kind != cold || !p.short.Response.Streamed || !streamed(p.long) {
+			continue
+		}
+		a, b := shortSeconds(p.short), p.long.Response.TTFT.Seconds()
+		if min(a, b) < (1-alikeTTFT)*max(a, b) {
+			return reject(Inconsistent, "the cold legs of a pair took %.3g and %.3g s to the first token: one was cached, queued or slow", a, b)
+		}
+	}
+	return nil
+}
+
+// checkSpread says whether three or more pairs tell the same story: one that stands apart was disturbed.
+func checkSpread(c comparison) error {
+	const apart = 0.15
+	var each []float64
+	for _, d := range c.two {
+		if v, ok := d.Step(); ok {
+			each = append(each, v)
+		} else if v, ok := d.Rate(); ok {
+			each = append(each, 1/v)
+		}
+	}
+	median, ok := estimate.Median(each)
+	if !ok || len(each) < len(c.two) {
+		return reject(Inconsistent, "a warm pair has no positive difference")
+	}
+	for _, v := range each {
+		if math.Abs(v-median) > apart*median && len(c.stream) > 0 {
+			return reject(Inconsistent, "one of %d warm pairs took %.3g s per step, the median is %.3g s", len(each), v, median)
+		}
+	}
+	return nil
+}
+
+// fillDecode puts steps, acceptance and rates into the sample.
+func (e *execution) fillDecode(pairs []pairLegs, c comparison, basis estimate.Difference) error {
+	s := &e.run.Sample
+	s.AcceptHistogram, s.AcceptLength = e.acceptance(pairs, c)
+	if estimate.Degenerate(s.AcceptHistogram, e.facts.BlockSize) {
+		return reject(Degenerate, "every step committed all of its %d tokens: the text runs in a loop", e.facts.BlockSize)
+	}
+	step, ok := basis.Step()
+	if !ok {
+		s.DecodeRate, _ = basis.Rate()
+		s.AcceptLength, s.AcceptHistogram = 0, nil
+		return nil
+	}
+	s.Step, s.Steps, s.StepsSource = step, basis.Steps, c.source
+	s.StepTimes = c.single
+	if mean, ok := estimate.Mean(c.single); ok {
+		s.StepStream = mean
+	} else if len(c.stream) > 0 {
+		s.StepStream, _ = estimate.Pool(c.stream).Step()
+	}
+	s.StepCI = e.interval(step, pairs, c)
+	s.DecodeRate, _ = basis.Rate()
+	if s.AcceptLength > 0 {
+		s.DecodeRate = s.AcceptLength / step
+	}
+	return nil
+}
+
+// interval is the 95 % interval of the step time: distribution-free from six pairs on, else from the standard error.
+func (e *execution) interval(step float64, pairs []pairLegs, c comparison) [2]float64 {
+	var each []float64
+	for _, d := range c.two {
+		if v, ok := d.Step(); ok {
+			each = append(each, v)
+		}
+	}
+	if lo, hi, ok := estimate.MedianInterval(each, 0.95); ok {
+		return [2]float64{lo, hi}
+	}
+	n := len(c.gaps)
+	if len(pairs) >= 3 {
+		n = len(pairs)
+	}
+	if r := e.run.Sample.StepError; r > 0 && n >= 2 {
+		if lo, hi, ok := estimate.Interval(step, r*step, n-1, 0.95); ok && lo > 0 {
+			return [2]float64{lo, hi}
+		}
+	}
+	return [2]float64{}
+}

@@ -1,0 +1,195 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"longctx_exporter/prober/inference"
+)
+
+// The kinds of legs.
+const (
+	preRoll = "pre-roll"
+	cold    = "cold"
+	warm    = "warm"
+)
+
+// execution is one run while it goes on.
+type execution struct {
+	*Runner
+	rung     Rung
+	progress func(Progress)
+	run      Run
+
+	length int   // prompt tokens: the rung, or slightly less where the server's limit asks for it
+	tally  tally // what our own legs add to the server's counters
+	before *Load // nil where the server tells nothing
+	after  *Load
+	learnt rungMemory // what the pairs say about the next run of this rung
+	decode *Load      // the same when the pre-roll and prefills are surely counted, before the long legs
+}
+
+// tally sums the legs of a run as the server's counters must have seen them.
+type tally struct {
+	requests, prompt, cached, completion int
+	uncounted                            bool // a leg ended without usage
+}
+
+// send sends one leg and records it. The error says why its answer cannot be used, if so.
+func (e *execution) send(ctx context.Context, kind string, run int, b built, maxTokens int, expected time.Duration) (Leg, error) {
+	limited, cancel := context.WithTimeout(ctx, e.timeout(b.tokens, expected))
+	defer cancel()
+	p := Progress{Rung: e.rung, Run: run, Kind: kind, MaxTokens: maxTokens, Started: time.Now(), Expected: expected}
+	e.progress(p)
+	response, err := e.client.Complete(limited, inference.Request{
+		Prompt: b.prompt, MaxTokens: maxTokens, Salt: b.salt,
+		Progress: func(chunks int) { p.Chunks = chunks; e.progress(p) },
+	})
+	p.Ended = true
+	e.progress(p)
+	e.memory.lastLeg = time.Now()
+	e.tally.add(response)
+
+	leg := Leg{Run: run, Kind: kind, MaxTokens: maxTokens, Response: response}
+	var wire *inference.Error
+	if errors.As(err, &wire) {
+		leg.ErrorClass, leg.Error = wire.Class, wire.Message
+	}
+	if kind != preRoll {
+		e.run.Legs = append(e.run.Legs, leg)
+	}
+	if err != nil {
+		e.noteHang(leg)
+		return leg, err
+	}
+	if n := response.PromptTokens; n != nil && (kind == preRoll || float64(*n) >= truncation*float64(b.tokens)) {
+		e.prompts.learn(b, *n) // a cut prompt teaches nothing
+	}
+	return leg, checkLeg(leg, b)
+}
+
+func (t *tally) add(r inference.Response) {
+	t.requests++
+	if r.PromptTokens == nil || r.CompletionTokens == nil {
+		t.uncounted = true
+		return
+	}
+	t.prompt += *r.PromptTokens
+	t.cached += known(r.CachedTokens)
+	t.completion += *r.CompletionTokens
+}
+
+// noteHang remembers a server that hangs when it is asked for a single token.
+func (e *execution) noteHang(l Leg) {
+	if l.MaxTokens == 1 && l.ErrorClass == inference.Timeout && len(l.Response.Chunks) == 0 {
+		e.memory.shortTokens = 2
+	}
+}
+
+// timeout is the longest that one leg may take: as configured, else 60 s and 10 ms per prompt token, or four times what the
+// leg took before where that is more.
+func (e *execution) timeout(tokens int, expected time.Duration) time.Duration {
+	if e.target.Timeout > 0 {
+		return e.target.Timeout
+	}
+	return max(time.Minute+time.Duration(tokens)*10*time.Millisecond, 4*expected)
+}
+
+// coldPrefill is the outcome of the cold legs of a run.
+type coldPrefill struct {
+	legs  []Leg // the ones that agree
+	last  Leg   // the last one sent
+	built built // its prompt, which is in the cache now if the server has one
+}
+
+// seconds is the mean time to the first token of the agreeing legs.
+func (c coldPrefill) seconds() float64 {
+	var sum float64
+	for _, l := range c.legs {
+		sum += shortSeconds(l)
+	}
+	return sum / float64(len(c.legs))
+}
+
+// repeatBelow is the cold leg's duration below which it is sent again for certainty, and agreement how close two must be.
+const (
+	repeatBelow = 30 * time.Second
+	agreement   = 0.10
+	surprise    = 0.15 // relative deviation from the expected TTFT that asks for a second cold leg, however long
+)
+
+// coldLegs sends short legs on prompts that no cache has seen until two agree; one is enough where it is long and as
+// expected, or where only one is wanted.
+func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, error) {
+	var legs []Leg
+	for {
+		leg, b, err := e.coldLeg(ctx, len(legs)+1)
+		if err != nil {
+			return coldPrefill{}, err
+		}
+		legs = append(legs, leg)
+		c := coldPrefill{legs: agreeing(legs), last: leg, built: b}
+		long := shortSeconds(leg) >= repeatBelow.Seconds()
+		switch {
+		case single, len(legs) == 1 && long && !e.surprising(shortSeconds(leg)):
+			c.legs = legs
+			return c, nil
+		case len(c.legs) >= 2:
+			return c, nil
+		case len(legs) == 3:
+			return coldPrefill{}, reject(Inconsistent, "three cold legs of the same length took %.3g, %.3g and %.3g s to the first token",
+				shortSeconds(legs[0]), shortSeconds(legs[1]), shortSeconds(legs[2]))
+		}
+	}
+}
+
+// coldLeg sends one short leg on a fresh prompt, again with a better one where the length of a text prompt was not yet known.
+func (e *execution) coldLeg(ctx context.Context, run int) (Leg, built, error) {
+	const tries = 3
+	for try := 1; ; try++ {
+		b, err := e.prompts.build(e.length)
+		if err != nil {
+			return Leg{}, b, err
+		}
+		leg, err := e.send(ctx, cold, run, b, e.memory.shortTokens, e.memory.expectedCold(e.rung))
+		if reasonOf(err) == PromptMismatch && e.prompts.calibrates() && try < tries {
+			continue
+		}
+		if err == nil {
+			err = checkCold(leg)
+		}
+		if err == nil && known(leg.Response.CachedTokens) > 0 {
+			e.memory.countsSeen = true
+		}
+		return leg, b, err
+	}
+}
+
+// agreeing are the legs that come within agreement of the newest one, itself included.
+func agreeing(legs []Leg) []Leg {
+	newest := shortSeconds(legs[len(legs)-1])
+	var close []Leg
+	for _, l := range legs {
+		if d := shortSeconds(l) - newest; d <= agreement*newest && -d <= agreement*newest {
+			close = append(close, l)
+		}
+	}
+	return close
+}
+
+// surprising says whether a cold TTFT is far from what shorter rungs or earlier runs let expect: faster hints at a hidden
+// cache, slower at other requests.
+func (e *execution) surprising(seconds float64) bool {
+	expected := e.memory.expectedCold(e.rung).Seconds()
+	return expected > 0 && (seconds < (1-surprise)*expected || seconds > (1+surprise)*expected)
+}
+
+// shortSeconds is the time to the first token of a short leg. Where it was not streamed, the whole answer is as good: it
+// ends with that token.
+func shortSeconds(l Leg) float64 {
+	if l.Response.TTFT > 0 {
+		return l.Response.TTFT.Seconds()
+	}
+	return l.Response.LastToken.Seconds()
+}

@@ -1,0 +1,287 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"longctx_exporter/prober/estimate"
+	"longctx_exporter/prober/inference"
+)
+
+// Bounds of M and of repetition.
+const (
+	firstDecodeTokens = 64  // M of a rung that was never measured
+	leastDecodeTokens = 32  // M that auto chooses at least
+	mostDecodeTokens  = 512 // and at most
+	enoughTokens      = 8   // decoded tokens that suffice where an answer is shorter than asked
+	mostPairs         = 6
+	leastPairSeconds  = 10.0 // pairs may always take this long, however short the cold leg
+	preRollTokens     = 1024
+	preRollOutput     = 16
+	idleBefore        = 10 * time.Second // a server that idled this long gets a pre-roll
+)
+
+// pairLegs are the two requests whose difference is decode alone.
+type pairLegs struct{ short, long Leg }
+
+// measure carries out the run: what it learns goes into e.run, why it is not a measurement into the error.
+func (e *execution) measure(ctx context.Context) error {
+	if err := e.prepare(ctx); err != nil {
+		return err
+	}
+	m := e.decodeTokens(rungMemory{})
+	if err := e.fit(m); err != nil {
+		return err
+	}
+	if err := e.waitUntilIdle(ctx); err != nil {
+		return err
+	}
+	if err := e.warmUp(ctx); err != nil {
+		return err
+	}
+	if e.target.Plan == Pair || e.target.Plan != Triple && !e.memory.warmPossible(e.rung) {
+		return e.pairPlan(ctx, m)
+	}
+	return e.triplePlan(ctx, m)
+}
+
+// prepare identifies the server and tokenises the text, once.
+func (e *execution) prepare(ctx context.Context) error {
+	if e.facts.Dialect == "" {
+		if _, err := e.Identify(ctx); err != nil {
+			return err
+		}
+	}
+	if e.prompts != nil {
+		return nil
+	}
+	prompts, err := newPromptSource(ctx, e.client, e.facts, e.target.Ladder)
+	if err != nil {
+		return err
+	}
+	e.prompts = prompts
+	return nil
+}
+
+// fit shortens the prompt by at most 2 % where the server's limits ask for it, or skips the rung.
+func (e *execution) fit(m int) error {
+	const shortening = 1.02
+	limits := []struct {
+		reason Reason
+		tokens int
+		what   string
+	}{
+		{ExceedsContext, e.facts.ContextLimit - 1 - m - e.facts.BlockSize, "context limit"},
+		{ExceedsContext, e.facts.MaxPrompt, "longest prompt"},
+		{ExceedsPool, e.facts.KVPoolTokens - 1 - m - e.facts.BlockSize, "KV pool"},
+	}
+	stated := []int{e.facts.ContextLimit, e.facts.MaxPrompt, e.facts.KVPoolTokens}
+	e.length = int(e.rung)
+	for i, l := range limits {
+		switch {
+		case stated[i] == 0 || e.length <= l.tokens:
+		case float64(e.rung) <= shortening*float64(l.tokens):
+			e.length = l.tokens
+		default:
+			return skip(l.reason, "%d prompt tokens and %d to decode do not fit the server's %s of %d tokens", e.rung, m+1, l.what, stated[i])
+		}
+	}
+	return nil
+}
+
+// warmUp sends the pre-roll: after start or idling, clocks are low, code is not compiled and weights may be away.
+func (e *execution) warmUp(ctx context.Context) error {
+	if time.Since(e.memory.lastLeg) < idleBefore {
+		return nil
+	}
+	b, err := e.prompts.build(min(preRollTokens, e.length))
+	if err != nil {
+		return err
+	}
+	_, err = e.send(ctx, preRoll, 0, b, preRollOutput, 0)
+	var wire *inference.Error
+	if errors.As(err, &wire) || ctx.Err() != nil {
+		return err
+	}
+	return nil // whatever else is wrong with the answer, it has done its work
+}
+
+// decodeTokens is M: as configured, else from the wanted error and what the last clean sample, or now, tells of this rung.
+func (e *execution) decodeTokens(now rungMemory) int {
+	if m := e.target.DecodeTokens.At(e.rung); m > 0 {
+		return m
+	}
+	if now.step == 0 {
+		now = e.memory.rungs[e.rung]
+	}
+	if now.step == 0 {
+		return firstDecodeTokens
+	}
+	// The growth of the context during decode must stay small beside it.
+	most := min(mostDecodeTokens, max(firstDecodeTokens, int(e.rung)/4))
+	const share = 3 // jitter between legs may take a third of the wanted error
+	least := min(most, max(leastDecodeTokens, int(now.tau*24)))
+	return estimate.DecodeTokens(now.tau, now.step, now.jitter, e.target.Precision/share, least, most)
+}
+
+// triplePlan is cold legs, then pairs on the last one's prompt. Where that turns out not to be cached, the cold leg becomes
+// the short one of a cold pair, so that prefill is not paid a third time at the next run.
+func (e *execution) triplePlan(ctx context.Context, m int) error {
+	e.run.Plan = Triple
+	c, err := e.coldLegs(ctx, false)
+	if err != nil {
+		return err
+	}
+	e.keepPrefill(c)
+	if err := e.readBeforeDecode(ctx); err != nil {
+		return err
+	}
+	pairs, err := e.warmPairs(ctx, c, m)
+	if reasonOf(err) == CacheMiss && e.target.Plan != Triple {
+		return e.finishAsPair(ctx, c, m)
+	}
+	if err != nil {
+		return err
+	}
+	return e.evaluate(ctx, pairs)
+}
+
+// pairPlan is a short and a long cold leg, each with a nonce of its own.
+func (e *execution) pairPlan(ctx context.Context, m int) error {
+	c, err := e.coldLegs(ctx, true)
+	if err != nil {
+		return err
+	}
+	e.keepPrefill(c)
+	if err := e.readBeforeDecode(ctx); err != nil {
+		return err
+	}
+	return e.finishAsPair(ctx, c, m)
+}
+
+// finishAsPair sends the long cold leg to a short one that is there already, and further pairs where those are cheap and
+// the precision asks for them.
+func (e *execution) finishAsPair(ctx context.Context, c coldPrefill, m int) error {
+	e.run.Plan = Pair
+	var pairs []pairLegs
+	for short := c.last; ; {
+		long, err := e.longCold(ctx, short, m)
+		if err != nil {
+			return err
+		}
+		pairs = append(pairs, pairLegs{short, long})
+		cheap := shortSeconds(short) < repeatBelow.Seconds() && e.target.DecodeTokens.At(e.rung) == 0
+		if !cheap || len(pairs) == mostPairs || e.preciseEnough(pairs) {
+			break
+		}
+		if short, _, err = e.coldLeg(ctx, len(pairs)+1); err != nil {
+			return err
+		}
+	}
+	return e.evaluate(ctx, pairs)
+}
+
+// longCold sends the long leg of a cold pair.
+func (e *execution) longCold(ctx context.Context, short Leg, m int) (Leg, error) {
+	b, err := e.prompts.build(e.length)
+	if err != nil {
+		return Leg{}, err
+	}
+	leg, err := e.send(ctx, cold, short.Run, b, e.memory.shortTokens+m, e.expectedLong(shortSeconds(short), m))
+	if err != nil {
+		return leg, err
+	}
+	if err := checkCold(leg); err != nil {
+		return leg, err
+	}
+	if known(leg.Response.CachedTokens) != known(short.Response.CachedTokens) {
+		return leg, reject(CacheHit, "the cold legs of a pair took %d and %d tokens from a cache",
+			known(short.Response.CachedTokens), known(leg.Response.CachedTokens))
+	}
+	return leg, checkLength(short, leg)
+}
+
+// warmPairs sends pairs on a cached prompt until the step time is precise enough, the pairs have taken half the cold leg's
+// time, or there are six.
+func (e *execution) warmPairs(ctx context.Context, c coldPrefill, m int) ([]pairLegs, error) {
+	most := max(leastPairSeconds, c.seconds()/2)
+	began := time.Now()
+	var pairs []pairLegs
+	for len(pairs) < mostPairs {
+		p, err := e.warmPair(ctx, c, len(pairs)+1, m)
+		if err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, p)
+		if now, ok := e.lessons(pairs); ok {
+			m = max(m, e.decodeTokens(now)) // never fewer: the estimate of a noisy first pair may mislead
+			m = min(m, e.roomForDecode())
+		}
+		took := time.Since(began).Seconds()
+		next := took / float64(len(pairs))
+		if took+next > most || len(pairs) >= 2 && e.preciseEnough(pairs) {
+			break
+		}
+	}
+	return pairs, nil
+}
+
+// warmPair sends a short and a long leg on the cached prompt and makes sure that both took it from the cache alike. A pair
+// that did not is tried once more: the cache may have lost and regained a part of it in between.
+func (e *execution) warmPair(ctx context.Context, c coldPrefill, run, m int) (pairLegs, error) {
+	for try := 1; ; try++ {
+		short, err := e.send(ctx, warm, run, c.built, e.memory.shortTokens, e.memory.expectedWarm(e.rung))
+		if err == nil {
+			err = e.checkWarm(c, short)
+		}
+		if err != nil {
+			return pairLegs{}, err
+		}
+		long, err := e.send(ctx, warm, run, c.built, e.memory.shortTokens+m, e.expectedLong(shortSeconds(short), m))
+		if err == nil {
+			err = checkLength(short, long)
+		}
+		if err != nil {
+			return pairLegs{}, err
+		}
+		err = e.checkAlike(c, short, long)
+		if err == nil {
+			return pairLegs{short, long}, nil
+		}
+		if try == 2 {
+			return pairLegs{}, err
+		}
+	}
+}
+
+// roomForDecode is the largest M that fits the server's limits beside the prompt.
+func (e *execution) roomForDecode() int {
+	room := mostDecodeTokens
+	for _, limit := range []int{e.facts.ContextLimit, e.facts.KVPoolTokens} {
+		if limit > 0 {
+			room = min(room, limit-e.length-1-e.facts.BlockSize)
+		}
+	}
+	return room
+}
+
+// expectedLong predicts how long a long leg takes; 0 where the rung was never measured.
+func (e *execution) expectedLong(short float64, m int) time.Duration {
+	last, ok := e.memory.rungs[e.rung]
+	if !ok {
+		return 0
+	}
+	return time.Duration((short + float64(m)/last.tau*last.step) * float64(time.Second))
+}
+
+// checkLength says whether a long leg decoded enough tokens to divide by.
+func checkLength(short, long Leg) error {
+	asked := long.MaxTokens - short.MaxTokens
+	got := *long.Response.CompletionTokens - *short.Response.CompletionTokens
+	if got >= asked || got >= enoughTokens {
+		return nil
+	}
+	return reject(ShortOutput, "the answer has %d tokens where %d were asked for (finish reason %q): too few to divide by",
+		*long.Response.CompletionTokens, long.MaxTokens, long.Response.FinishReason)
+}

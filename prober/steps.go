@@ -1,0 +1,147 @@
+package prober
+
+import (
+	"math"
+
+	"longctx_exporter/prober/estimate"
+)
+
+// noSpeculation is what servers that say so call it.
+const noSpeculation = "none"
+
+// stepsBy counts the verify passes that each pair's long leg made beyond its short one, by one source; false where that source
+// does not know them all.
+func (e *execution) stepsBy(source string, pairs []pairLegs) ([]int, bool) {
+	if source == "counters" {
+		return e.stepsByCounters(pairs)
+	}
+	steps := make([]int, len(pairs))
+	for i, p := range pairs {
+		long, ok := e.legSteps(source, p.long)
+		if !ok {
+			return nil, false
+		}
+		short, ok := e.legSteps(source, p.short)
+		if !ok || long <= short {
+			return nil, false
+		}
+		steps[i] = long - short
+	}
+	return steps, true
+}
+
+// legSteps counts the verify passes of one leg.
+func (e *execution) legSteps(source string, l Leg) (int, bool) {
+	decoded := *l.Response.CompletionTokens - 1
+	if decoded == 0 {
+		return 0, true // prefill alone
+	}
+	switch source {
+	case "response":
+		spec := l.Response.Spec
+		if spec == nil || !estimate.CheckSteps(spec.Steps, spec.Drafts, decoded, e.facts.BlockSize) {
+			return 0, false
+		}
+		return spec.Steps, true
+	case "tokens":
+		off := e.facts.Speculation == noSpeculation || e.facts.BlockSize == 1
+		return decoded, off && l.Response.Spec == nil
+	case "chunks":
+		stamps, tokens := chunkSeries(l.Response)
+		if !streamed(l) {
+			return 0, false
+		}
+		steps, ok := estimate.StepsFromChunks(stamps, tokens)
+		return steps, ok && estimate.CheckSteps(steps, -1, decoded, e.facts.BlockSize)
+	}
+	return 0, false
+}
+
+// stepsByCounters takes the growth of the server's own count of verify passes since the prefills, where the certificate
+// proves that nobody else was served, and shares it out by tokens: only the sum is known, and only the sum is used.
+func (e *execution) stepsByCounters(pairs []pairLegs) ([]int, bool) {
+	if e.run.Sample.Isolation != Proved || e.decode == nil || e.after == nil || e.decode.Steps == nil || e.after.Steps == nil {
+		return nil, false
+	}
+	total := int(math.Round(*e.after.Steps - *e.decode.Steps))
+	decoded, drafts := 0, -1
+	for _, p := range pairs {
+		if *p.short.Response.CompletionTokens != 1 {
+			return nil, false
+		}
+		decoded += *p.long.Response.CompletionTokens - 1
+	}
+	if e.decode.CorrectDrafts != nil && e.after.CorrectDrafts != nil {
+		drafts = int(math.Round(*e.after.CorrectDrafts - *e.decode.CorrectDrafts))
+	}
+	if total < len(pairs) || !estimate.CheckSteps(total, drafts, decoded, e.facts.BlockSize*len(pairs)) {
+		return nil, false
+	}
+	steps := make([]int, len(pairs))
+	left, tokens := total, decoded
+	for i, p := range pairs {
+		n := *p.long.Response.CompletionTokens - 1
+		steps[i] = int(math.Round(float64(left) * float64(n) / float64(tokens)))
+		left -= steps[i]
+		tokens -= n
+	}
+	return steps, true
+}
+
+// acceptance is the histogram of tokens committed per step and its mean, bonus token included, from the same source as the
+// steps. Zero where it is not known; 1 without speculation.
+func (e *execution) acceptance(pairs []pairLegs, c comparison) (histogram []int, tau float64) {
+	switch c.source {
+	case "tokens":
+		return nil, 1
+	case "counters":
+		if e.decode.CorrectDrafts != nil && e.after.CorrectDrafts != nil {
+			drafts := int(math.Round(*e.after.CorrectDrafts - *e.decode.CorrectDrafts))
+			tau, _ = estimate.AcceptLength(estimate.Pool(c.two).Steps, drafts)
+		}
+		return nil, tau
+	case "chunks":
+		histogram = chunkHistogram(pairs)
+		tau, _ = estimate.AcceptLengthOf(histogram)
+		return histogram, tau
+	case "response":
+		return responseAcceptance(pairs)
+	}
+	return nil, 0
+}
+
+// responseAcceptance pools what the long legs' answers tell; the histogram only where each of them has one that sums up to
+// its steps.
+func responseAcceptance(pairs []pairLegs) (histogram []int, tau float64) {
+	var steps, drafts int
+	whole := true
+	for _, p := range pairs {
+		spec := p.long.Response.Spec
+		steps += spec.Steps
+		drafts += spec.Drafts
+		s, d, ok := estimate.HistogramTotals(spec.Histogram)
+		whole = whole && ok && s == spec.Steps && d == spec.Drafts
+		histogram = estimate.HistogramSum(histogram, spec.Histogram)
+	}
+	tau, _ = estimate.AcceptLength(steps, drafts)
+	if !whole {
+		return nil, tau
+	}
+	return histogram, tau
+}
+
+// chunkHistogram counts tokens per chunk, where each chunk was proved to be one step. The last step of a leg is cut off at
+// max_tokens and left out.
+func chunkHistogram(pairs []pairLegs) []int {
+	var histogram []int
+	for _, p := range pairs {
+		chunks := p.long.Response.Chunks
+		for _, c := range chunks[1 : len(chunks)-1] {
+			for len(histogram) < c.Tokens {
+				histogram = append(histogram, 0)
+			}
+			histogram[c.Tokens-1]++
+		}
+	}
+	return histogram
+}
