@@ -1,0 +1,297 @@
+package prober_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-kit/log"
+
+	"longctx_exporter/collector/servermetrics"
+	"longctx_exporter/prober"
+	"longctx_exporter/prober/inference"
+	"longctx_exporter/prober/simserver"
+)
+
+var proofSeeds = flag.Int("proof.seeds", 1, "seeds of each scene of the proof")
+
+// scene is one kind of server in one kind of trouble.
+type scene struct {
+	name       string
+	profile    string
+	options    simserver.Options
+	faults     simserver.Faults
+	background simserver.Background
+	dirty      bool
+	shapes     []string // nil for all
+}
+
+func scenes() []scene {
+	kimi, fast, dense := "kimi-k2.6-ddtree", "fast-8b", "dense-nospec"
+	told := simserver.Options{CacheReport: true, SpecMetrics: true}
+	speculating := []string{"sglang", "vllm", "llamacpp"}
+	return []scene{
+		{name: "clean", profile: kimi, options: told},
+		{name: "clean", profile: fast, options: told},
+		{name: "clean", profile: dense, options: told},
+		{name: "clean, tells little", profile: kimi},
+		{name: "clean, tells little", profile: dense, options: simserver.Options{NoMetrics: true, NoTokenizer: true}},
+		{name: "cold prompts hit a cache", profile: kimi, options: told, faults: simserver.Faults{CacheHitCold: 0.2}, dirty: true},
+		{name: "the same, hidden", profile: kimi, faults: simserver.Faults{CacheHitCold: 0.2, HideCached: true}, dirty: true},
+		{name: "the same, said to be 0", profile: fast, options: told, faults: simserver.Faults{CacheHitCold: 0.2, ZeroCached: true}, dirty: true},
+		{name: "no prefix cache", profile: kimi, options: told, faults: simserver.Faults{NoPrefixCache: true}, dirty: true},
+		{name: "prefix partly evicted", profile: kimi, options: told, faults: simserver.Faults{PartialEvict: 0.3}, dirty: true},
+		{name: "the same, hidden", profile: kimi, faults: simserver.Faults{PartialEvict: 0.3, HideCached: true}, dirty: true},
+		{name: "proxy buffers all", profile: kimi, options: told, faults: simserver.Faults{BufferProxy: true}, dirty: true},
+		{name: "proxy buffers 4 KiB", profile: dense, options: told, faults: simserver.Faults{BufferBytes: 4096}, dirty: true},
+		{name: "chunks merge", profile: kimi, options: told, faults: simserver.Faults{MergeChunks: 0.2}, dirty: true},
+		{name: "early stops", profile: kimi, options: told, faults: simserver.Faults{EarlyStop: 0.3}, dirty: true},
+		{name: "prompts cut", profile: kimi, options: told, faults: simserver.Faults{TruncatePrompt: 16384}, dirty: true},
+		{name: "answers clamped", profile: kimi, options: told, faults: simserver.Faults{ClampMaxTokens: 24}, dirty: true},
+		{name: "budget overshot", profile: kimi, options: told, faults: simserver.Faults{OvershootBudget: true}, dirty: true, shapes: speculating},
+		{name: "warm-up", profile: kimi, options: told, faults: simserver.Faults{WarmupSlow: 3}, dirty: true},
+		{name: "contention", profile: kimi, options: told, dirty: true,
+			background: simserver.Background{Rate: 0.004, PromptTokens: [2]int{2000, 20000}, OutputTokens: [2]int{20, 200}}},
+		{name: "contention, aborts, stale gauges", profile: fast, dirty: true, faults: simserver.Faults{StaleGauges: true},
+			background: simserver.Background{Rate: 0.02, PromptTokens: [2]int{2000, 20000}, OutputTokens: [2]int{20, 200}, AbortShare: 0.3}},
+	}
+}
+
+var proofLadder = []prober.Rung{1024, 8192, 65536, 131072}
+
+// outcome is one run beside its truth.
+type outcome struct {
+	run                 prober.Run
+	touched             bool
+	step, prefill, rate float64 // relative errors, 0 where nothing was measured
+	steps               bool    // a step time was measured
+	histogram           bool    // the histogram, where there is one, equals the steps drawn
+}
+
+func TestProof(t *testing.T) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-34s %-17s %-9s %5s %5s %5s %6s | %-13s | %-13s | %-13s | reasons\n",
+		"scene", "profile", "shape", "runs", "acc", "clean", "steps", "step med/max", "prefill", "tok/s")
+	for _, s := range scenes() {
+		shapes := s.shapes
+		if shapes == nil {
+			shapes = []string{"sglang", "vllm", "llamacpp", "openai"}
+		}
+		for _, shape := range shapes {
+			t.Run(s.name+"/"+s.profile+"/"+shape, func(t *testing.T) {
+				var all []outcome
+				for seed := range *proofSeeds {
+					all = append(all, proofRuns(t, s, shape, uint64(seed+1))...)
+				}
+				table.WriteString(judge(t, s, shape, all))
+			})
+		}
+	}
+	t.Logf("\n%s", table.String())
+}
+
+// proofRuns measures the ladder twice on a fresh server.
+func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
+	var all []outcome
+	synctest.Test(t, func(t *testing.T) {
+		profile, err := simserver.ProfileByName(s.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sim, err := simserver.New(simserver.Config{
+			Shape: shape, Profile: profile, Seed: seed, Options: s.options, Faults: s.faults, Background: s.background,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener := simserver.NewPipeListener()
+		server := &http.Server{Handler: sim.Handler()}
+		go func() { _ = server.Serve(listener) }()
+		runner, err := prober.NewRunner(prober.Target{
+			Name: "proof", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
+			Ladder: proofLadder, Precision: 0.03, Dial: listener.Dial,
+		}, servermetrics.New, log.NewNopLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for range 2 {
+			for _, rung := range proofLadder {
+				run := runner.Run(t.Context(), rung, nil)
+				var truth []simserver.TruthRequest
+				truth, seen = newTruth(sim.Truth(), seen)
+				all = append(all, compareWithTruth(run, truth))
+				time.Sleep(time.Minute)
+			}
+		}
+		runner.Close()
+		_ = server.Close()
+		_ = listener.Close()
+		sim.Close()
+		synctest.Wait()
+	})
+	return all
+}
+
+// newTruth is what was added to the truth since the last look.
+func newTruth(all []simserver.TruthRequest, seen int) ([]simserver.TruthRequest, int) {
+	return all[min(seen, len(all)):], len(all)
+}
+
+func compareWithTruth(run prober.Run, truth []simserver.TruthRequest) outcome {
+	o := outcome{run: run, histogram: true}
+	var ours []simserver.TruthRequest
+	var first, last float64
+	for _, r := range truth {
+		if !r.Background {
+			ours = append(ours, r)
+		}
+	}
+	if extra := len(ours) - len(run.Legs); extra > 0 {
+		ours = ours[extra:] // the pre-roll
+	}
+	if len(ours) == 0 {
+		return o
+	}
+	first, last = ours[0].Received, ours[len(ours)-1].Received+ours[len(ours)-1].TotalSeconds
+	for _, r := range truth {
+		if r.Background && r.Received < last && r.Received+r.TotalSeconds > first {
+			o.touched = true
+		}
+	}
+	var seconds, computed, prefill float64
+	var steps, decoded int
+	var histogram []int
+	warmCached := map[int]bool{}
+	for i, r := range ours {
+		if i >= len(run.Legs) {
+			break
+		}
+		leg := run.Legs[i]
+		short := leg.MaxTokens <= 2
+		asked := min(leg.MaxTokens, max(r.CompletionTokens, 1))
+		o.touched = o.touched || r.Aborted || r.FinishReason == "stop" || asked < leg.MaxTokens && short ||
+			leg.Kind == "cold" && float64(r.CachedTokens) > 0.02*float64(r.PromptTokens) || float64(r.PromptTokens) < 0.9*float64(run.Rung)
+		if leg.Kind == "warm" {
+			warmCached[r.CachedTokens] = true
+		}
+		if leg.Kind == "cold" && short {
+			computed += float64(r.RecomputedTokens)
+			prefill += r.PrefillSeconds
+		}
+		if !short {
+			for _, s := range r.StepSeconds {
+				seconds += s
+			}
+			steps += len(r.StepSeconds)
+			decoded += r.CompletionTokens - 1
+			for _, n := range r.Accepted {
+				for len(histogram) < n {
+					histogram = append(histogram, 0)
+				}
+				histogram[n-1]++
+			}
+		}
+	}
+	o.touched = o.touched || len(warmCached) > 1
+	if run.Status != prober.Accepted {
+		return o
+	}
+	if run.Sample.Step > 0 {
+		o.steps = true
+		o.step = run.Sample.Step/(seconds/float64(steps)) - 1
+		if run.Sample.StepsSource == "response" && run.Sample.AcceptHistogram != nil {
+			o.histogram = slices.Equal(run.Sample.AcceptHistogram, histogram)
+		}
+	}
+	if run.Sample.Prefill > 0 {
+		o.prefill = run.Sample.Prefill/(computed/prefill) - 1
+	}
+	if run.Sample.Step == 0 {
+		o.rate = run.Sample.DecodeRate/(float64(decoded)/seconds) - 1
+	}
+	return o
+}
+
+// judge fails the test where a bound of the design is broken, and gives the row of the table.
+func judge(t *testing.T, s scene, shape string, all []outcome) string {
+	var accepted, untouched, kept, stepped int
+	var step, prefill, rate []float64
+	reasons := map[string]int{}
+	measured := map[prober.Rung]bool{}
+	for _, o := range all {
+		if !o.touched {
+			untouched++
+		}
+		if o.run.Status != prober.Accepted {
+			reasons[string(o.run.Reason)]++
+			if !o.touched {
+				t.Logf("untouched, but %s %s at %s: %s", o.run.Status, o.run.Reason, o.run.Rung, o.run.Message)
+			}
+			continue
+		}
+		accepted++
+		measured[o.run.Rung] = true
+		if !o.touched {
+			kept++
+		}
+		if o.steps {
+			stepped++
+			step = append(step, math.Abs(o.step))
+		} else {
+			rate = append(rate, math.Abs(o.rate))
+		}
+		prefill = append(prefill, math.Abs(o.prefill))
+		if !o.histogram {
+			t.Errorf("%s: the histogram is not that of the steps drawn", o.run.Rung)
+		}
+		for what, e := range map[string]float64{"step": o.step, "prefill": o.prefill, "rate": o.rate} {
+			if limit := 0.05; math.Abs(e) > limit || math.IsNaN(e) {
+				t.Errorf("%s %s: %s is %.1f %% off (plan %s, method %s, isolation %s)", o.run.Rung, o.run.ID, what, 100*e, o.run.Plan, o.run.Sample.Method, o.run.Sample.Isolation)
+			}
+		}
+	}
+	if s.dirty && float64(kept) < 0.9*float64(untouched) {
+		t.Errorf("%d of %d untouched runs accepted", kept, untouched)
+	}
+	if !s.dirty {
+		if float64(accepted) < 0.98*float64(len(all)) || len(measured) < len(proofLadder) {
+			t.Errorf("%d of %d clean runs accepted, %d rungs measured", accepted, len(all), len(measured))
+		}
+		for what, errors := range map[string][]float64{"step": step, "prefill": prefill} {
+			if med, worst := spread(errors); med > 0.01 || worst > 0.02 {
+				t.Errorf("%s: median error %.2f %%, worst %.2f %%", what, 100*med, 100*worst)
+			}
+		}
+	}
+	var why []string
+	for r, n := range reasons {
+		why = append(why, fmt.Sprintf("%s %d", r, n))
+	}
+	sort.Strings(why)
+	return fmt.Sprintf("%-34s %-17s %-9s %5d %5d %5d %6d | %s | %s | %s | %s\n", s.name, s.profile, shape, len(all), accepted, untouched, stepped,
+		percent(step), percent(prefill), percent(rate), strings.Join(why, ", "))
+}
+
+func spread(errors []float64) (median, worst float64) {
+	if len(errors) == 0 {
+		return 0, 0
+	}
+	sort.Float64s(errors)
+	return errors[len(errors)/2], errors[len(errors)-1]
+}
+
+func percent(errors []float64) string {
+	if len(errors) == 0 {
+		return fmt.Sprintf("%13s", "-")
+	}
+	median, worst := spread(errors)
+	return fmt.Sprintf("%5.2f/%5.2f %%", 100*median, 100*worst)
+}
