@@ -148,11 +148,9 @@ func advice(c inference.Class) string {
 	case inference.TLS:
 		return "is it https, and is its authority known (http.tls_config)?"
 	case inference.Auth:
-		return "give its key with http.authorization.credentials_file"
+		return "give its key in a configuration file, by http.authorization.credentials_file"
 	case inference.ModelNotFound:
 		return "name a model that it serves, or none"
-	case inference.Protocol:
-		return "does the URL lead to an inference server, not to a web page?"
 	case inference.Loading:
 		return "try again when the model is loaded"
 	}
