@@ -142,6 +142,9 @@ func newRung(run prober.Run) rung {
 			r.Buffered = &s.Buffered
 		}
 	}
+	if s.Buffered {
+		s.StepStream, r.TTFT = 0, 0 // the stamps of what was held back mean nothing
+	}
 	if run.Status != prober.Accepted {
 		r.Reason = run.Reason
 		return r

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func goldenDocument() document {
 	buffered := acceptedRun(5500)
 	buffered.Sample = prober.Sample{
-		PromptTokens: 5500, DecodeRate: 9.87654321, Isolation: prober.NotKnown, Buffered: true, Method: "two_point", Pairs: 1,
+		PromptTokens: 5500, TTFT: 5.3, StepStream: 0.1, DecodeRate: 9.87654321, Isolation: prober.NotKnown, Buffered: true, Method: "two_point", Pairs: 1,
 		DecodeTokens: trueDecoded,
 	}
 	buffered.Plan = prober.Pair
