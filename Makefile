@@ -1,0 +1,71 @@
+# Everything here needs only Go, make and git; the tools are built from their pinned sources into .build/bin.
+SHELL := /bin/bash
+
+BIN     := $(CURDIR)/.build/bin
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+INFO    := github.com/prometheus/common/version
+LDFLAGS := -X $(INFO).Version=$(VERSION) -X $(INFO).Revision=$(shell git rev-parse HEAD 2>/dev/null) \
+           -X $(INFO).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null) -X $(INFO).BuildDate=$(shell date -u +%Y%m%d-%H:%M:%S)
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI         := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
+PROMTOOL         := $(BIN)/promtool
+FUZZTIME         := 30s
+
+.PHONY: build demo test lint generated exposition bench fuzz cover tools proof clean
+
+build:
+	go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o longctx_exporter .
+
+# The daemon against the built-in simulated server: a table of measured and true values within a minute, and /metrics.
+demo: build
+	./longctx_exporter serve --demo
+
+# The tests come last, so that their own summary ends the output.
+test: tools lint generated exposition
+	go test -race ./...
+
+lint: $(GOLANGCI)
+	$(GOLANGCI) fmt --diff
+	go vet ./...
+	$(GOLANGCI) run ./...
+
+# What is generated is committed: on a clean checkout generating again changes nothing.
+generated:
+	go generate ./...
+	@if [ -n "$$CI" ]; then git diff --exit-code; fi
+
+exposition: $(PROMTOOL)
+	@for page in collector/testdata/*.golden; do echo "promtool check metrics < $$page"; $(PROMTOOL) check metrics < $$page || exit 1; done
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+fuzz:
+	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+		sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$file" | while read -r name; do \
+			echo "$$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+		done || exit 1; \
+	done
+
+cover:
+	@mkdir -p .build
+	go test -coverprofile=.build/cover.out ./...
+	go tool cover -html=.build/cover.out -o .build/cover.html
+	go tool cover -func=.build/cover.out | tail -1
+
+# Measured against the simulated server's truth.
+proof:
+	go test ./prober -run TestProof -v -count=1
+
+tools: $(PROMTOOL) $(GOLANGCI)
+
+$(PROMTOOL): .ci/tools/go.mod .ci/tools/go.sum
+	cd .ci/tools && go build -buildvcs=false -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
+
+$(GOLANGCI):
+	GOBIN=$(BIN) go install -buildvcs=false github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv $(BIN)/golangci-lint $@
+
+clean:
+	rm -rf .build longctx_exporter
