@@ -1,5 +1,8 @@
 package estimate
 
+// mostSteps is more passes than any server reports in one count; larger counts are corrupt and could overflow sums.
+const mostSteps = 1 << 40
+
 // AcceptLength is τ = 1 + C/S, the tokens that a verify pass commits on average, bonus token included. Completion tokens over
 // S would be off by the token from prefill and by the last pass, which is cut short.
 func AcceptLength(steps, drafts int) (float64, bool) {
@@ -18,10 +21,11 @@ func AcceptLengthOf(histogram []int) (float64, bool) {
 	return AcceptLength(steps, drafts)
 }
 
-// HistogramTotals are the verify passes Σh[i] and correct drafts Σi·h[i] of a histogram. It fails where a count is negative.
+// HistogramTotals are the verify passes Σh[i] and correct drafts Σi·h[i] of a histogram. It fails where a count is
+// negative or beyond belief.
 func HistogramTotals(histogram []int) (steps, drafts int, ok bool) {
 	for i, n := range histogram {
-		if n < 0 {
+		if n < 0 || n > mostSteps {
 			return 0, 0, false
 		}
 		steps += n

@@ -61,8 +61,8 @@ func Pool(ds []Difference) Difference {
 	return sum
 }
 
-// RelativeError is the relative standard error of the pooled step Σt/ΣS over n ≥ 2 pairs. It is that of a ratio of sums,
-// from the residuals of each pair: √(n/(n−1)·Σ(tᵢ − step·Sᵢ)²) / Σt. With few pairs it is itself uncertain: with two, it
+// RelativeError is the relative standard error of the pooled step Σt/ΣS over n ≥ 2 pairs. It is that of a ratio of sums
+// (Cochran, Sampling Techniques, ch. 6), from the residuals of each pair: √(n/(n−1)·Σ(tᵢ − step·Sᵢ)²) / Σt. With few pairs it is itself uncertain: with two, it
 // rests on one residual.
 func RelativeError(ds []Difference) (float64, bool) {
 	pool := Pool(ds)
@@ -77,7 +77,10 @@ func RelativeError(ds []Difference) (float64, bool) {
 	}
 	n := float64(len(ds))
 	e := math.Sqrt(n/(n-1)*squares) / pool.Seconds
-	return e, finite(e)
+	if !finite(e) {
+		return 0, false
+	}
+	return e, true
 }
 
 // DecodeTokens is M, the number of tokens to decode so that one difference has the wanted relative precision. The noise of

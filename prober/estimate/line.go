@@ -1,6 +1,6 @@
 package estimate
 
-// TheilSen fits y = intercept + slope·x through points of at least three distinct x: slope is the median of the slopes of all
+// TheilSen fits y = intercept + slope·x (Theil 1950, Sen 1968) through points of at least three distinct x: slope is the median of the slopes of all
 // pairs, intercept the median of y − slope·x. A quarter of the points may be wild without moving it far.
 func TheilSen(x, y []float64) (intercept, slope float64, ok bool) {
 	if len(x) != len(y) || !finite(x...) || !finite(y...) || distinct(x) < 3 {

@@ -30,8 +30,11 @@ func gaps(stamps []float64) []float64 {
 // short, by less than block. Block 0 is unknown: then only the lower bound holds. Drafts -1 are unknown: then S ≤ D ≤ S·block, each
 // pass yielding 1 to block tokens.
 func CheckSteps(steps, drafts, decoded, block int) bool {
-	if steps < 0 || decoded < 0 || block < 0 || (steps == 0 && decoded > 0) {
+	if steps < 0 || decoded < 0 || block < 0 {
 		return false
+	}
+	if steps == 0 {
+		return decoded == 0 && drafts <= 0
 	}
 	if drafts < 0 {
 		return steps <= decoded && (block == 0 || decoded == 0 || (decoded-1)/block < steps)
@@ -42,11 +45,12 @@ func CheckSteps(steps, drafts, decoded, block int) bool {
 
 // Bounds of a proof by chunks.
 const (
-	leastSingles = 3      // gaps of one-token chunks that a reference needs
-	leastGap     = 0.0002 // seconds; chunks that follow faster were read out of a buffer, no pass is that quick
-	shortest     = 0.6    // of the reference: less is a splinter of a pass
-	longest      = 1.6    // of the reference: more may be two passes in one chunk
-	longestFirst = 2.5    // of the reference: the first decode step starts things up
+	leastSingles  = 3      // gaps of one-token chunks that a reference needs
+	leastGap      = 0.0002 // seconds; chunks that follow faster were read out of a buffer, no pass is that quick
+	shortest      = 0.6    // of the reference: less is a splinter of a pass
+	longest       = 1.6    // of the reference: more may be two passes in one chunk
+	longestFirst  = 1.75   // the same for the first decode step, which starts things up
+	longestSingle = 2.5    // the same where that step brought one token and so cannot be two passes
 )
 
 // StepsFromChunks counts verify passes where the shape of a stream proves that each chunk after the first, which carries
@@ -58,22 +62,16 @@ func StepsFromChunks(stamps []float64, tokens []int) (steps int, ok bool) {
 	if len(all) < leastSingles || len(tokens) != len(stamps) || tokens[0] != 1 {
 		return 0, false
 	}
-	var singles []float64
-	for i, gap := range all {
-		switch n := tokens[i+1]; {
-		case n < 1:
-			return 0, false
-		case n == 1 && i > 0:
-			singles = append(singles, gap)
-		}
-	}
-	reference, _ := Median(singles)
-	if len(singles) < leastSingles || reference < leastGap {
+	reference, ok := singleGap(all, tokens[1:])
+	if !ok {
 		return 0, false
 	}
 	for i, gap := range all {
 		limit := longest
-		if i == 0 {
+		switch {
+		case i == 0 && tokens[1] == 1:
+			limit = longestSingle
+		case i == 0:
 			limit = longestFirst
 		}
 		if gap < shortest*reference || gap > limit*reference {
@@ -81,4 +79,19 @@ func StepsFromChunks(stamps []float64, tokens []int) (steps int, ok bool) {
 		}
 	}
 	return len(all), true
+}
+
+// singleGap is the median gap before chunks of one token, the first gap left out.
+func singleGap(gaps []float64, tokens []int) (float64, bool) {
+	var singles []float64
+	for i, gap := range gaps {
+		switch n := tokens[i]; {
+		case n < 1:
+			return 0, false
+		case n == 1 && i > 0:
+			singles = append(singles, gap)
+		}
+	}
+	reference, ok := Median(singles)
+	return reference, ok && len(singles) >= leastSingles && reference >= leastGap
 }

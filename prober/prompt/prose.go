@@ -2,7 +2,6 @@ package prompt
 
 import (
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,25 +9,9 @@ import (
 // blockSize is how much prose one seeded block holds, in bytes, before its last paragraph ends.
 const blockSize = 32 << 10
 
-// Prose is at least size bytes of varied English prose in plain ASCII. It is the same for the same seed, and two sizes of one
-// seed end alike: the longer is the shorter with more before it. Models accept drafts by what they read last, so prompts
-// of every length must end alike.
-func Prose(seed uint64, size int) string {
-	w := newWriter(seed)
-	var blocks []string
-	for have := 0; have < size; {
-		blocks = append(blocks, w.block(len(blocks)))
-		have += len(blocks[len(blocks)-1])
-	}
-	return joinBackwards(blocks)
-}
-
-func joinBackwards(blocks []string) string {
-	slices.Reverse(blocks)
-	return strings.Join(blocks, "")
-}
-
-// writer writes prose by a compiled grammar. Block 0 is the last of the text, block 1 stands before it, and so on.
+// writer writes varied English prose in plain ASCII by a compiled grammar, the same for the same seed. Block 0 is the end of the
+// text, block 1 stands before it, and so on: models accept drafts by what they read last, so prompts of every length must
+// end alike.
 type writer struct {
 	seed  uint64
 	rules [][]production

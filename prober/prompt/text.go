@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -47,7 +48,9 @@ func (b *Text) Build(tokens int, nonce uint64) string {
 		want -= weight
 		parts = append(parts, block)
 	}
-	return joinBackwards(append(parts, nonceLine(nonce)))
+	parts = append(parts, nonceLine(nonce))
+	slices.Reverse(parts)
+	return strings.Join(parts, "")
 }
 
 // nonceLine is eight short words, one for each byte of the scrambled nonce.
