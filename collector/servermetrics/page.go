@@ -90,8 +90,11 @@ func wantedName(line []byte, prefix string, wanted map[string]bool) (string, boo
 	if end := bytes.IndexAny(rest, "{ \t"); end >= 0 {
 		rest = rest[:end]
 	}
-	name := strings.TrimSuffix(string(rest), "_total")
-	return name, wanted[name]
+	rest = bytes.TrimSuffix(rest, []byte("_total"))
+	if !wanted[string(rest)] {
+		return "", false
+	}
+	return string(rest), true
 }
 
 // parseLine reads one sample line.

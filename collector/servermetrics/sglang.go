@@ -51,7 +51,6 @@ func (s *sglang) read(ctx context.Context) (prober.Load, error) {
 	running, queued, err := s.requests(ctx)
 	if errors.Is(err, errNotOffered) {
 		l.Running, l.Queued = p.gauge("num_running_reqs"), p.gauge("num_queue_reqs")
-		l.Lagging = l.Running != nil
 		if l.Queued != nil {
 			addTo(&l.Queued, p.gauge("num_grammar_queue_reqs"))
 		}
