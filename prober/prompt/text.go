@@ -21,6 +21,7 @@ const (
 // safe for concurrent use.
 type Text struct {
 	seed     uint64
+	weights  []float64 // of the blocks written so far
 	observed []observation
 }
 
@@ -40,7 +41,10 @@ func (b *Text) Build(tokens int, nonce uint64) string {
 	var parts []string
 	for i := 0; ; i++ {
 		block := w.block(i)
-		weight := weigh(block)
+		if i == len(b.weights) {
+			b.weights = append(b.weights, weigh(block))
+		}
+		weight := b.weights[i]
 		if weight >= want {
 			parts = append(parts, block[cut(block, want, tolerance):])
 			break
