@@ -162,3 +162,11 @@ func (p page) histogram(name, labels, help string, h histogram) {
 	p.sample(name+"_sum", labels, h.sum)
 	p.sample(name+"_count", labels, float64(h.n))
 }
+
+// drafts is the number of verify passes of requests that have ended, 0 without speculation.
+func (c *counters) drafts() int {
+	if len(c.perPosition) == 0 {
+		return 0
+	}
+	return c.verifies
+}

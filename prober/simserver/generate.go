@@ -23,6 +23,8 @@ type speaker interface {
 	// scheduled and progress tell of prefill.
 	scheduled()
 	progress(done int)
+	// ping keeps an idle connection open.
+	ping()
 	// chunk tells of tokens; all are those so far, these included.
 	chunk(tokens, all []int32)
 	// end closes a stream.
@@ -118,11 +120,20 @@ func (s *Server) run(r *http.Request, c *call, sp speaker, st *stream) {
 		return
 	}
 	d := s.disturbance(c)
+	var tick <-chan time.Time
+	if s.config.Shape == shapeLlama {
+		pings := time.NewTicker(30 * time.Second)
+		defer pings.Stop()
+		tick = pings.C
+	}
 	var all, held []int32
 	for scheduled := false; ; {
-		events, err := s.engine.wait(r.Context(), c.job)
+		events, err := s.engine.wait(r.Context(), c.job, tick)
 		if err != nil {
 			return
+		}
+		if len(events) == 0 {
+			sp.ping()
 		}
 		for _, ev := range events {
 			if len(ev.tokens) == 0 && !ev.final {
@@ -160,7 +171,7 @@ func (s *Server) due(tokens int) bool {
 
 func (s *Server) runWhole(r *http.Request, c *call, sp speaker) {
 	for {
-		events, err := s.engine.wait(r.Context(), c.job)
+		events, err := s.engine.wait(r.Context(), c.job, nil)
 		if err != nil {
 			return
 		}

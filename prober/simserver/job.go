@@ -82,8 +82,8 @@ func (j *job) histogram() []int {
 	return h
 }
 
-// wait gives the events since the last call, at least one.
-func (e *engine) wait(ctx context.Context, j *job) ([]event, error) {
+// wait gives the events since the last call, at least one, or none after a tick.
+func (e *engine) wait(ctx context.Context, j *job, tick <-chan time.Time) ([]event, error) {
 	for {
 		e.mu.Lock()
 		events := j.events
@@ -94,6 +94,8 @@ func (e *engine) wait(ctx context.Context, j *job) ([]event, error) {
 		}
 		select {
 		case <-j.notify:
+		case <-tick:
+			return nil, nil
 		case <-ctx.Done():
 			e.abort(j)
 			return nil, ctx.Err()

@@ -3,7 +3,9 @@ package simserver
 import (
 	"context"
 	"net"
+	"strconv"
 	"sync"
+	"sync/atomic"
 )
 
 // PipeListener accepts connections that are pipes in memory, so that an http.Server can run in a synctest bubble: give it
@@ -12,6 +14,8 @@ type PipeListener struct {
 	conns chan net.Conn
 	done  chan struct{}
 	once  sync.Once
+
+	dialed atomic.Int64
 }
 
 // NewPipeListener makes a listener. Make it inside the bubble that uses it.
@@ -23,7 +27,7 @@ func NewPipeListener() *PipeListener {
 func (l *PipeListener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
-	case l.conns <- server:
+	case l.conns <- pipeConn{Conn: server, remote: pipeAddr(l.dialed.Add(1))}:
 		return client, nil
 	case <-l.done:
 		return nil, &net.OpError{Op: "dial", Net: "pipe", Addr: l.Addr(), Err: net.ErrClosed}
@@ -49,9 +53,18 @@ func (l *PipeListener) Close() error {
 }
 
 // Addr is a made-up address.
-func (l *PipeListener) Addr() net.Addr { return pipeAddr{} }
+func (l *PipeListener) Addr() net.Addr { return pipeAddr(0) }
 
-type pipeAddr struct{}
+// pipeConn has an address of its own, so that a handler can tell connections apart.
+type pipeConn struct {
+	net.Conn
+	remote pipeAddr
+}
 
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "pipe" }
+func (c pipeConn) RemoteAddr() net.Addr { return c.remote }
+
+// pipeAddr numbers the pipes of a listener; the listener itself is 0.
+type pipeAddr int64
+
+func (a pipeAddr) Network() string { return "pipe" }
+func (a pipeAddr) String() string  { return "pipe:" + strconv.FormatInt(int64(a), 10) }

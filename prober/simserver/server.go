@@ -50,6 +50,7 @@ type Server struct {
 	started  time.Time
 	requests atomic.Int64 // generation requests, for faults that come every so often
 	load     *background
+	ids      atomic.Uint32 // requests that were given an id
 }
 
 // protocol is one shape: its routes and how it says no.
@@ -81,9 +82,9 @@ func New(c Config) (*Server, error) {
 	case shapeVLLM:
 		s.proto = vllm{s}
 	case shapeLlama:
-		s.proto = llama{vllm{s}}
+		s.proto = llama{s}
 	default:
-		s.proto = openai{vllm{s}}
+		s.proto = openai{s}
 	}
 	s.proto.routes(s.mux)
 	s.mux.HandleFunc("GET /truth", s.serveTruth)
@@ -154,3 +155,8 @@ func (s *Server) Close() {
 
 // loading tells whether the model still loads.
 func (s *Server) loading() bool { return time.Since(s.started) < s.config.Faults.Loading }
+
+// newID is a fresh part of a request's id.
+func (s *Server) newID() string {
+	return fmt.Sprintf("%016x%08x", splitmix(s.config.Seed^uint64(s.requests.Load())<<20), s.ids.Add(1))
+}

@@ -152,6 +152,7 @@ type sglangOpenAI struct {
 
 func (a *sglangOpenAI) scheduled()   {}
 func (a *sglangOpenAI) progress(int) {}
+func (a *sglangOpenAI) ping()        {}
 
 func (a *sglangOpenAI) envelope(choices ...any) object {
 	kind := "text_completion"

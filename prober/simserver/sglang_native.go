@@ -74,6 +74,7 @@ type sglangNative struct {
 
 func (a *sglangNative) scheduled()   {}
 func (a *sglangNative) progress(int) {}
+func (a *sglangNative) ping()        {}
 
 func (a *sglangNative) chunk(_, all []int32) { a.st.event(a.answer(all, false)) }
 

@@ -70,11 +70,7 @@ func (st *stream) flush() {
 // reset breaks the connection without an end of the body.
 func (st *stream) reset() {
 	st.flush()
-	conn, _, err := st.rc.Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler) // net/http's way of breaking off an answer that cannot be hijacked
-	}
-	breakOff(conn)
+	resetConnection(st.w)
 }
 
 // breakOff sends a TCP reset where the connection is one of TCP.
