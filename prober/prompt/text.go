@@ -21,8 +21,14 @@ const (
 // safe for concurrent use.
 type Text struct {
 	seed     uint64
-	weights  []float64 // of the blocks written so far
+	blocks   []block // written so far, the end of the text first
 	observed []observation
+}
+
+// block is a piece of prose and its weight.
+type block struct {
+	text   string
+	weight float64
 }
 
 // observation is what the server counted for a prompt: tokens is the whole of it, weight that of its prose.
@@ -37,24 +43,28 @@ func NewText(seed uint64) *Text { return &Text{seed: seed} }
 func (b *Text) Build(tokens int, nonce uint64) string {
 	want := b.weightFor(float64(tokens))
 	tolerance := float64(tokens) / 1000
-	w := newWriter(b.seed)
 	var parts []string
 	for i := 0; ; i++ {
-		block := w.block(i)
-		if i == len(b.weights) {
-			b.weights = append(b.weights, weigh(block))
-		}
-		weight := b.weights[i]
-		if weight >= want {
-			parts = append(parts, block[cut(block, want, tolerance):])
+		block := b.block(i)
+		if block.weight >= want {
+			parts = append(parts, block.text[cut(block.text, want, tolerance):])
 			break
 		}
-		want -= weight
-		parts = append(parts, block)
+		want -= block.weight
+		parts = append(parts, block.text)
 	}
 	parts = append(parts, nonceLine(nonce))
 	slices.Reverse(parts)
 	return strings.Join(parts, "")
+}
+
+// block is block i of the prose. Blocks are kept: writing them takes longer than all else.
+func (b *Text) block(i int) block {
+	if i == len(b.blocks) {
+		text := newWriter(b.seed).block(i)
+		b.blocks = append(b.blocks, block{text, weigh(text)})
+	}
+	return b.blocks[i]
 }
 
 // nonceLine is eight short words, one for each byte of the scrambled nonce.
