@@ -101,7 +101,7 @@ func within(t *testing.T, what string, got, want float64) {
 }
 
 func TestSweepAgreesWithTheTruth(t *testing.T) {
-	for _, shape := range []string{"sglang"} {
+	for _, shape := range []string{"sglang", "vllm"} {
 		t.Run(shape, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				profile, err := simserver.ProfileByName("kimi-k2.6-ddtree")
