@@ -2,6 +2,7 @@ package simserver
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -14,7 +15,7 @@ type Background struct {
 	AbortShare   float64 // share of requests whose client leaves after half of the output time
 }
 
-func (b Background) validate() error {
+func (b Background) validate(limit int) error {
 	if b.Rate == 0 {
 		return nil
 	}
@@ -25,6 +26,9 @@ func (b Background) validate() error {
 		if r[0] < 1 || r[1] < r[0] {
 			return errors.New("background load: ranges of tokens start at 1 and do not fall")
 		}
+	}
+	if b.PromptTokens[1]+b.OutputTokens[1] >= limit {
+		return fmt.Errorf("background load: its longest requests do not fit into %d tokens", limit)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (c *Config) prepare() error {
 	if err := c.Faults.validate(); err != nil {
 		return err
 	}
-	if err := c.Background.validate(); err != nil {
+	if err := c.Background.validate(c.Profile.ContextLimit); err != nil {
 		return err
 	}
 	return c.Profile.validate()
