@@ -133,13 +133,9 @@ func (s *Scheduler) serve(ctx context.Context, slots []*slot) {
 		sl := mostOverdue(slots, now)
 		sl.due = sl.due.Add(sl.interval)
 		sl.since, sl.ran = sl.due, true
-		s.execute(ctx, sl)
+		pause := s.execute(ctx, sl)
 		ended := time.Now()
-		pause := rest(ended.Sub(now), sl.target.Budget)
 		rested = ended.Add(pause)
-		s.mu.Lock()
-		sl.cost = rested.Sub(now)
-		s.mu.Unlock()
 		s.miss(slots, ended, PreviousRunning)
 	}
 }
@@ -214,12 +210,24 @@ func (sl *slot) newRun(started time.Time) Run {
 	}
 }
 
-// execute runs a slot, tells the observer, and logs what has changed.
-func (s *Scheduler) execute(ctx context.Context, sl *slot) {
+// execute runs a slot, tells the observer, and logs what has changed. It returns the rest that the run calls for.
+func (s *Scheduler) execute(ctx context.Context, sl *slot) time.Duration {
 	started := time.Now()
 	run := s.guarded(ctx, sl)
 	took := time.Since(started)
+	pause := rest(took, sl.target.Budget)
+	s.mu.Lock()
+	sl.cost = took + pause
+	s.mu.Unlock()
 	s.observer.ObserveRun(run)
+	if run.Status != Skipped && ctx.Err() == nil {
+		s.logChange(sl, run, took)
+	}
+	return pause
+}
+
+// logChange logs when a rung begins or ceases to fail, or to take longer than its interval; single runs are no news.
+func (s *Scheduler) logChange(sl *slot, run Run, took time.Duration) {
 	logger := log.With(s.logger, "target", sl.target.Name, "rung", sl.rung)
 	if tooLong := took > sl.interval; tooLong != sl.tooLong {
 		sl.tooLong = tooLong
@@ -228,8 +236,6 @@ func (s *Scheduler) execute(ctx context.Context, sl *slot) {
 		}
 	}
 	switch failed := run.Status == Failed; {
-	case run.Status == Skipped || ctx.Err() != nil:
-		return
 	case failed && !sl.failing:
 		level.Warn(logger).Log("msg", "probe fails", "reason", run.Reason, "err", run.Message)
 		sl.failing = true

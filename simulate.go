@@ -1,0 +1,244 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/go-kit/log"
+	"github.com/go-kit/log/level"
+
+	"longctx_exporter/prober"
+	"longctx_exporter/prober/simserver"
+)
+
+// simulateCommand is the simulated server by itself.
+type simulateCommand struct {
+	clause *kingpin.CmdClause
+	config simserver.Config
+
+	listen, profile string
+}
+
+func newSimulateCommand(app *kingpin.Application) *simulateCommand {
+	c := &simulateCommand{}
+	c.clause = app.Command("simulate", "Serve a simulated inference server whose truth is known, at GET /truth.")
+	c.clause.Flag("listen", "Address to listen on.").Default("127.0.0.1:30000").StringVar(&c.listen)
+	c.clause.Flag("profile", "Model and machine: "+strings.Join(simserver.Profiles(), ", ")+".").StringVar(&c.profile)
+	c.clause.Flag("shape", "Server to look like: sglang, vllm, llamacpp or openai.").Default("sglang").StringVar(&c.config.Shape)
+	c.clause.Flag("time-scale", "How many times faster than life.").Default("1").Float64Var(&c.config.TimeScale)
+	c.clause.Flag("seed", "Seed of everything random.").Default("1").Uint64Var(&c.config.Seed)
+	c.clause.Flag("api-key", "Key that clients must send; none if not given.").StringVar(&c.config.APIKey)
+	return c
+}
+
+func (c *simulateCommand) run(ctx context.Context, stdout io.Writer, logger log.Logger) error {
+	profile, err := simserver.ProfileByName(c.profile)
+	if err != nil {
+		return fmt.Errorf("--profile: %w", err)
+	}
+	c.config.Profile = profile
+	sim, err := startSimulation(c.config, c.listen)
+	if err != nil {
+		return err
+	}
+	defer sim.close()
+	fmt.Fprintf(stdout, "%s as %s, %g times faster than life: %s, truth at %s/truth, Ctrl-C ends\n",
+		profile.Name, c.config.Shape, c.config.TimeScale, sim.url, sim.url)
+	select {
+	case <-ctx.Done():
+		level.Info(logger).Log("msg", "stopped")
+		return nil
+	case err := <-sim.failed:
+		return err
+	}
+}
+
+// simulation is a simulated server that listens.
+type simulation struct {
+	*simserver.Server
+	url     string
+	started time.Time
+	http    *http.Server
+	failed  chan error // takes one error, when listening ends
+}
+
+// startSimulation listens until close.
+func startSimulation(c simserver.Config, address string) (*simulation, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("simulated server: %w", err)
+	}
+	started := time.Now()
+	server, err := simserver.New(c)
+	if err != nil {
+		_ = listener.Close() // nothing has come yet
+		return nil, err
+	}
+	s := &simulation{
+		Server: server, url: "http://" + listener.Addr().String(), started: started,
+		http: &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second}, failed: make(chan error, 1),
+	}
+	go func() { s.failed <- s.http.Serve(listener) }()
+	return s, nil
+}
+
+func (s *simulation) close() {
+	_ = s.http.Close() // whoever is connected is cut off
+	s.Close()
+}
+
+// The demonstration: quick enough to watch, slow enough that a millisecond of this machine is no large part of a step.
+const (
+	demoScale = 40
+	demoTries = 3 // rounds after which the table shows what is there
+)
+
+// runDemo probes a simulated server, and compares what was measured with the truth.
+func (c *serveCommand) runDemo(ctx context.Context, stdout io.Writer, logger log.Logger, lib *slog.Logger) error {
+	profile, err := simserver.ProfileByName("")
+	if err != nil {
+		return err
+	}
+	sim, err := startSimulation(simserver.Config{
+		Shape: "sglang", Profile: profile, TimeScale: demoScale, Seed: 1,
+		Options: simserver.Options{CacheReport: true, SpecMetrics: true},
+	}, "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer sim.close()
+	every := prober.Interval(10 * time.Second)
+	target, err := prober.TargetConfig{Name: "demo", URL: sim.url, Model: profile.Model, ProbeConfig: prober.ProbeConfig{
+		Budget: 1, Intervals: prober.RungValues[prober.Interval]{Default: &every, Rungs: map[prober.Rung]prober.Interval{
+			64 << 10: 3 * every, 128 << 10: 3 * every, 192 << 10: 6 * every,
+		}},
+	}}.Target()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "Probing %s at %s, simulated %d times faster than life; the table comes when every rung is measured.\n",
+		profile.Name, sim.url, demoScale)
+	table := newComparison(sim, target.Ladder, stdout,
+		fmt.Sprintf("metrics: http://localhost:%s%s, Ctrl-C ends\n", portOf((*c.web.WebListenAddresses)[0]), c.metrics))
+	return c.probe(ctx, []prober.Target{target}, table, logger, lib)
+}
+
+func portOf(address string) string {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return port
+}
+
+// comparison gathers the first accepted run of each rung, and prints them beside the truth once they are all there.
+type comparison struct {
+	sim    *simulation
+	ladder []prober.Rung
+	out    io.Writer
+	last   string // printed after the table
+
+	mu      sync.Mutex
+	best    map[prober.Rung]prober.Run // accepted, or else the last
+	tries   map[prober.Rung]int
+	printed bool
+}
+
+func newComparison(sim *simulation, ladder []prober.Rung, out io.Writer, last string) *comparison {
+	return &comparison{
+		sim: sim, ladder: ladder, out: out, last: last, best: map[prober.Rung]prober.Run{}, tries: map[prober.Rung]int{},
+	}
+}
+
+// ObserveRun takes a run in.
+func (c *comparison) ObserveRun(run prober.Run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.printed || run.Status == prober.Skipped || run.Reason == prober.Interrupted {
+		return
+	}
+	c.tries[run.Rung]++
+	if c.best[run.Rung].Status != prober.Accepted {
+		c.best[run.Rung] = run
+	}
+	for _, r := range c.ladder {
+		if c.best[r].Status != prober.Accepted && c.tries[r] < demoTries {
+			return
+		}
+	}
+	c.printed = true
+	c.print()
+}
+
+func (c *comparison) print() {
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "rung\tTTFT measured\tTTFT true\tstep measured\tstep true\tτ measured\tτ true\t")
+	for _, r := range c.ladder {
+		run := c.best[r]
+		if run.Status != prober.Accepted {
+			fmt.Fprintf(w, "%s\t%s: %s\t\n", r, run.Status, cmp.Or(string(run.Reason), run.Message))
+			continue
+		}
+		real, err := c.truth(run)
+		if err != nil {
+			fmt.Fprintf(w, "%s\t%v\t\n", r, err)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%.3f s\t%.3f s\t%.2f ms\t%.2f ms\t%.2f\t%.2f\t\n", r, run.Sample.TTFT, real.ttft,
+			run.Sample.Step*1e3, real.step*1e3, run.Sample.AcceptLength, real.accept)
+	}
+	_ = w.Flush() // a closed standard output is noticed soon enough
+	fmt.Fprint(c.out, c.last)
+}
+
+// truth is what the simulated server knows of a run: seconds, and tokens per step.
+type truth struct{ ttft, step, accept float64 }
+
+// truth finds the requests of a run by their time: the legs are the last ones, a pre-roll may have gone before.
+func (c *comparison) truth(run prober.Run) (truth, error) {
+	from := run.Started.Sub(c.sim.started).Seconds() - 0.01
+	requests := slices.DeleteFunc(c.sim.Truth(), func(t simserver.TruthRequest) bool {
+		return t.Received < from || t.Received > from+run.Duration.Seconds()
+	})
+	before := len(requests) - len(run.Legs)
+	if before < 0 || len(run.Legs) == 0 {
+		return truth{}, errors.New("the simulated server does not remember each request of this run")
+	}
+	var ttft, step, accept mean
+	for i, leg := range run.Legs {
+		done := requests[before+i]
+		if leg.Kind == "cold" {
+			ttft.add(done.QueueSeconds + done.PrefillSeconds)
+		}
+		if leg.MaxTokens <= 2 {
+			continue // the short one of two
+		}
+		for j := range done.StepSeconds {
+			step.add(done.StepSeconds[j])
+			accept.add(float64(done.Accepted[j]))
+		}
+	}
+	return truth{ttft.value(), step.value(), accept.value()}, nil
+}
+
+// mean is a running mean.
+type mean struct {
+	sum float64
+	n   int
+}
+
+func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
+
+func (m *mean) value() float64 { return m.sum / float64(max(m.n, 1)) }
