@@ -49,15 +49,15 @@ func (a *answer) metaInfo(m *metaInfo) {
 	keep(&r.CachedTokens, m.CachedTokens)
 }
 
-// timings reads llama.cpp's. It counts no passes, but each commits one token beside its accepted drafts, and the server
-// drafts no more than what remains to be generated, so that the last pass is not cut.
+// timings reads llama.cpp's. It counts no passes, but each commits one token beside its accepted drafts. Versions that draft
+// beyond max_tokens in the last pass accept there too, so that the number of passes can come out too low.
 func (a *answer) timings(t *timings) {
 	a.resp.Prefill = milliseconds(t.PromptMS)
 	if a.resp.CachedTokens == nil {
 		keep(&a.resp.CachedTokens, t.CacheN)
 	}
 	if steps := t.PredictedN - 1 - t.DraftAccepted; t.DraftN > 0 && t.DraftAccepted >= 0 && steps > 0 {
-		a.spec(&Spec{Steps: steps, Drafts: t.DraftAccepted, Source: "timings"})
+		a.spec(&Spec{Steps: steps, Drafts: t.DraftAccepted, Source: "timings", AtLeast: true})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -105,32 +106,68 @@ func (l legRequest) body(p Prompt, refused map[string]string) (io.Reader, int64,
 
 // refusal finds the optional field that a refused request owes its refusal to: its name and, where the server wants another
 // name for it, that one. Only fields that were sent count.
-func (l legRequest) refusal(r serverError, refused map[string]string) (name, to string, ok bool) {
-	if r.class != BadRequest || (r.status != http.StatusBadRequest && r.status != http.StatusUnprocessableEntity) {
+func (l legRequest) refusal(e serverError, refused map[string]string) (name, to string, ok bool) {
+	if e.class != BadRequest || (e.status != http.StatusBadRequest && e.status != http.StatusUnprocessableEntity) {
 		return "", "", false
 	}
-	best := -1
-	for _, f := range l.fields {
-		for _, candidate := range []string{f.name, f.parent} {
-			if _, already := refused[candidate]; already || candidate == "" {
-				continue
-			}
-			rename := ""
-			switch {
-			case candidate == "max_tokens" && wordIndex(r.text, "max_completion_tokens") >= 0:
-				rename = "max_completion_tokens"
-			case !f.optional:
-				continue
-			}
-			if candidate == r.param {
-				return candidate, rename, true
-			}
-			if at := wordIndex(r.text, candidate); at >= 0 && (best < 0 || at < best) {
-				best, name, to = at, candidate, rename
-			}
+	first := len(e.text)
+	for _, candidate := range l.optional(refused) {
+		at := wordIndex(e.text, candidate)
+		if candidate == e.param {
+			at = -1 // better than any place in the text
+		} else if at < 0 {
+			continue
+		}
+		if name == "" || at < first {
+			name, first = candidate, at
 		}
 	}
-	return name, to, best >= 0
+	if name == "" && wordIndex(e.text, "max_tokens") >= 0 && wordIndex(e.text, "max_completion_tokens") >= 0 && l.sends("max_tokens", refused) {
+		return "max_tokens", "max_completion_tokens", true
+	}
+	if member := l.memberAt(e.text, name, first); member != "" {
+		name = member
+	}
+	return name, "", name != ""
+}
+
+// optional are the names of the optional fields that are sent, and of the objects that hold only such.
+func (l legRequest) optional(refused map[string]string) []string {
+	var names []string
+	for _, f := range l.fields {
+		if !f.optional || !l.sends(f.name, refused) {
+			continue
+		}
+		names = append(names, f.name)
+		if f.parent != "" && !slices.ContainsFunc(l.fields, func(o field) bool { return o.parent == f.parent && !o.optional }) {
+			names = append(names, f.parent)
+		}
+	}
+	return names
+}
+
+// sends says whether a field goes out under its own name.
+func (l legRequest) sends(name string, refused map[string]string) bool {
+	return slices.ContainsFunc(l.fields, func(f field) bool {
+		_, gone := refused[f.name]
+		_, all := refused[f.parent]
+		return f.name == name && !gone && !all
+	})
+}
+
+// memberAt is the member of an object that text names right after the object: `('body', 'stream_options', 'include_usage')`
+// or `stream_options.include_usage` complain about the member only.
+func (l legRequest) memberAt(text, object string, at int) string {
+	if object == "" || at < 0 {
+		return ""
+	}
+	rest := strings.TrimLeft(text[at+len(object):], `'", .[`)
+	for _, f := range l.fields {
+		if f.parent == object && f.optional && wordIndex(rest, f.name) == 0 {
+			return f.name
+		}
+	}
+	return ""
 }
 
 // wordIndex is where name stands in text as a word of its own, -1 where it does not.

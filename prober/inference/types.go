@@ -98,6 +98,7 @@ type Spec struct {
 	Drafts    int   // correct drafts over all passes, bonus tokens left out, not truncated at max_tokens
 	Histogram []int // [i] counts passes that committed exactly i+1 tokens; nil where not told
 	Source    string
+	AtLeast   bool // Steps is derived from tokens: too low by what a last pass may have accepted beyond max_tokens
 }
 
 // Class is the closed set of failures: the server did not answer the question.
