@@ -9,11 +9,12 @@ import (
 
 // Patience with a server's own view of its load.
 const (
-	busyPatience    = time.Minute           // for other requests to end before a run
-	latePatience    = 3 * time.Second       // for counters that move late after a run
-	laggingPatience = 40 * time.Second      // for gauges that are refreshed every half a minute
-	pollFirst       = 50 * time.Millisecond // between readings, doubled each time
-	pollMost        = 1500 * time.Millisecond
+	busyPatience  = time.Minute           // for other requests to end before a run
+	latePatience  = 3 * time.Second       // for counters that move late after a run
+	gaugePatience = 40 * time.Second      // for gauges that are refreshed every half a minute on an idle server
+	stillness     = 3 * time.Second       // without a token, after which a gauge that shows one request is not fresh
+	pollFirst     = 50 * time.Millisecond // between readings, doubled each time
+	pollMost      = 1500 * time.Millisecond
 )
 
 // waitUntilIdle takes the reading before the run, once nobody else is served. A server that stays busy is left alone.
@@ -21,6 +22,7 @@ func (e *execution) waitUntilIdle(ctx context.Context) error {
 	if e.load == nil {
 		return nil
 	}
+	var still stillWatch
 	pause := pollFirst
 	for began := time.Now(); ; pause = min(2*pause, pollMost) {
 		load, err := e.load.ReadLoad(ctx)
@@ -28,7 +30,7 @@ func (e *execution) waitUntilIdle(ctx context.Context) error {
 			level.Debug(e.logger).Log("msg", "load of the server is not known", "target", e.target.Name, "err", err)
 			return ctx.Err()
 		}
-		if known(load.Running) == 0 && known(load.Queued) == 0 {
+		if known(load.Running) == 0 && known(load.Queued) == 0 || still.since(load) > stillness {
 			e.before = &load
 			return nil
 		}
@@ -41,8 +43,27 @@ func (e *execution) waitUntilIdle(ctx context.Context) error {
 	}
 }
 
+// stillWatch knows since when nothing was generated while a gauge claimed a single running request.
+type stillWatch struct {
+	at     time.Time
+	tokens float64
+}
+
+// since is how long the counter that moves with every forward pass has not moved; 0 where there is none.
+func (w *stillWatch) since(l Load) time.Duration {
+	tokens, live := l.forwardCounter()
+	if !live || known(l.Running) > 1 || known(l.Queued) > 0 {
+		return 0
+	}
+	if w.at.IsZero() || tokens != w.tokens {
+		w.at, w.tokens = time.Now(), tokens
+	}
+	return time.Since(w.at)
+}
+
 // readBeforeDecode takes the reading between prefills and decoding, for the growth of step counters.
 func (e *execution) readBeforeDecode(ctx context.Context) error {
+	e.decode = nil
 	if e.before == nil {
 		return nil
 	}
@@ -65,13 +86,9 @@ func (e *execution) certify(ctx context.Context) error {
 			return ctx.Err()
 		}
 		e.after = &after
-		var settled bool
-		s.Isolation, settled = grade(*e.before, after, e.tally)
-		patience := latePatience
-		if after.Lagging {
-			patience = laggingPatience
-		}
-		if settled || time.Since(began) > patience {
+		var patience time.Duration
+		s.Isolation, patience = grade(*e.before, after, e.tally)
+		if time.Since(began) >= patience {
 			break
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -85,37 +102,42 @@ func (e *execution) certify(ctx context.Context) error {
 	return nil
 }
 
-// grade compares two readings with what our own legs must have added. settled is false while a later reading may still
-// change the grade.
-func grade(before, after Load, ours tally) (i Isolation, settled bool) {
+// grade compares two readings with what our own legs must have added, and says how long a later reading may still change
+// the grade.
+func grade(before, after Load, ours tally) (i Isolation, patience time.Duration) {
 	visible, matched := 0, 0
 	for _, c := range expectations(before, after, ours) {
 		switch {
 		case c.before == nil || c.after == nil:
 			continue
 		case *c.after < *c.before:
-			return NotKnown, true // the server restarted: its counters say nothing
+			return NotKnown, 0 // the server restarted: its counters say nothing
 		case *c.after-*c.before > c.most:
-			return IsContended, true
+			return IsContended, 0
 		case *c.after-*c.before >= c.least:
 			matched++
 		}
 		visible++
 	}
-	if known(after.Running) > 0 || known(after.Queued) > 0 {
-		return IsContended, false
-	}
-	gauges := before.Running != nil && after.Running != nil
-	counters := after.GeneratedTokens != nil && (after.PromptTokens != nil || after.ComputedTokens != nil)
+	_, live := after.forwardCounter()
+	live = live && !(after.ForwardTokens != nil && ours.forwardUnknown)
+	counters := after.GeneratedTokens != nil && (after.PromptTokens != nil || after.ComputedTokens != nil) && !ours.uncounted
+	busy := known(after.Running) > 0 || known(after.Queued) > 0
 	switch {
-	case matched < visible:
-		return NotKnown, false // late, or our legs went elsewhere
-	case gauges && counters && !ours.uncounted:
-		return Proved, true
-	case gauges:
-		return Quiet, true
+	case matched < visible: // late, or our legs went elsewhere
+		return NotKnown, latePatience
+	case busy && counters && live && known(after.Running) <= 1 && known(after.Queued) == 0:
+		return Proved, 0 // no pass was made but for us: the gauge is not fresh
+	case busy && counters: // somebody who is not done yet, or a gauge that is not fresh
+		return IsContended, gaugePatience
+	case busy:
+		return IsContended, latePatience
+	case before.Running == nil || after.Running == nil:
+		return NotKnown, 0
+	case counters:
+		return Proved, 0
 	}
-	return NotKnown, true
+	return Quiet, 0
 }
 
 // expectation is what one counter may have grown by if nobody but us was served.
@@ -141,7 +163,16 @@ func expectations(before, after Load, ours tally) []expectation {
 		{before.GeneratedTokens, after.GeneratedTokens, float64(ours.completion), float64(ours.completion)},
 		{before.FinishedRequests, after.FinishedRequests, float64(ours.requests), float64(ours.requests)},
 		{before.AbortedRequests, after.AbortedRequests, 0, 0},
+		ours.expectForward(before, after),
 	}
+}
+
+// expectForward is what the decode passes of our own legs committed, where they all tell.
+func (t tally) expectForward(before, after Load) expectation {
+	if t.forwardUnknown {
+		return expectation{}
+	}
+	return expectation{before.ForwardTokens, after.ForwardTokens, float64(t.forward), float64(t.forward)}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -16,7 +16,8 @@ const (
 	disagreeBeyond = 0.10      // and contradict each other beyond this, on warm legs
 	prefillNoise   = 0.01      // relative standard deviation of a cold TTFT where nothing better is known
 	warmNoise      = 0.10      // and of a warm one
-	noiseLimit     = 0.05      // relative standard error of a step time that is still exported
+	leastSpread    = 0.15      // relative distance of one pair from the median that is always accepted
+	noiseLimit     = 0.05      // share of a two-point difference that may be prefill noise
 )
 
 // keepPrefill puts what the cold legs measured into the sample.
@@ -57,6 +58,7 @@ type comparison struct {
 	two    []estimate.Difference // long less short
 	stream []estimate.Difference // within the long leg, from its first chunk to its last; nil where a stamp cannot be trusted
 	gaps   []float64             // seconds between chunks, first gaps left out; nil as above
+	mean   []float64             // of the gaps of each long leg
 	single []float64             // those of legs whose every chunk was one step
 	source string                // of the steps
 }
@@ -85,14 +87,14 @@ func (e *execution) differences(c *comparison, pairs []pairLegs, steps []int) {
 	trusted := true
 	for i, p := range pairs {
 		short, long := legTime(p.short), legTime(p.long)
-		if buffered(p.long) || !p.long.Response.Streamed || !p.short.Response.Streamed {
+		if e.buffered(p.long) || !p.long.Response.Streamed || !p.short.Response.Streamed {
 			short, long = p.short.Response.Total.Seconds(), p.long.Response.Total.Seconds()
 		}
 		tokens := *p.long.Response.CompletionTokens - *p.short.Response.CompletionTokens
 		c.two = append(c.two, estimate.Difference{Seconds: long - short, Tokens: tokens, Steps: steps[i]})
 
 		first := *p.short.Response.CompletionTokens
-		if !streamed(p.long) || first != 1 {
+		if !e.streamed(p.long) || first != 1 {
 			trusted = false
 			continue
 		}
@@ -101,51 +103,64 @@ func (e *execution) differences(c *comparison, pairs []pairLegs, steps []int) {
 		stamps, _ := chunkSeries(p.long.Response)
 		gaps := estimate.Gaps(stamps)
 		c.gaps = append(c.gaps, gaps...)
+		if mean, ok := estimate.Mean(gaps); ok {
+			c.mean = append(c.mean, mean)
+		}
 		if steps[i] == len(stamps)-1 {
 			c.single = append(c.single, gaps...)
 		}
 	}
 	if !trusted {
-		c.stream, c.gaps, c.single = nil, nil, nil
+		c.stream, c.gaps, c.mean, c.single = nil, nil, nil, nil
 	}
 }
 
 func legTime(l Leg) float64 { return l.Response.LastToken.Seconds() }
 
 func chunkSeries(r inference.Response) (stamps []float64, tokens []int) {
+	// As many chunks as tokens, each with at least one: exactly one each.
+	one := len(r.Chunks) == known(r.CompletionTokens)
 	for _, c := range r.Chunks {
 		stamps = append(stamps, c.At.Seconds())
+		if c.Tokens == 0 && one {
+			c.Tokens = 1
+		}
 		tokens = append(tokens, c.Tokens)
 	}
 	return stamps, tokens
 }
 
 // relativeError estimates the relative standard error of the step time: from the spread of the pairs where there are three,
-// else from the spread of the gaps, else from the noise that prefill brings into the difference.
+// else from the spread of single steps, else of gaps; else from the noise that prefill brings into the difference.
 func (e *execution) relativeError(pairs []pairLegs, c comparison) (float64, bool) {
-	if len(pairs) >= 3 && c.source != "" {
+	if len(pairs) >= 3 && c.perPair() {
 		return estimate.RelativeError(c.two)
 	}
-	if mean, ok := estimate.Mean(c.gaps); ok && len(c.gaps) >= 2 {
-		se, _ := estimate.StandardError(c.gaps)
-		return se / mean, mean > 0
-	}
-	total := estimate.Pool(c.two).Seconds
-	if total <= 0 {
-		return 0, false
-	}
-	noise := 0.0
-	for _, p := range pairs {
-		noise = math.Hypot(noise, prefillNoiseOf(p))
+	for _, gaps := range [][]float64{c.single, c.gaps} {
+		if mean, ok := estimate.Mean(gaps); ok && len(gaps) >= 2 {
+			se, _ := estimate.StandardError(gaps)
+			return se / mean, mean > 0
+		}
 	}
 	spread, _ := estimate.RelativeError(c.two)
-	return max(noise/total, spread), true
+	noise, ok := e.differenceNoise(pairs, c)
+	return max(noise, spread), ok
+}
+
+// differenceNoise is what prefill adds to or takes from the two-point difference, relative to it.
+func (e *execution) differenceNoise(pairs []pairLegs, c comparison) (float64, bool) {
+	total := estimate.Pool(c.two).Seconds
+	noise := 0.0
+	for _, p := range pairs {
+		noise = math.Hypot(noise, e.prefillNoiseOf(p))
+	}
+	return noise / total, total > 0
 }
 
 // prefillNoiseOf is what prefill adds to or takes from a pair's difference, in seconds: as the streams of both legs show it,
 // else as it must be expected.
-func prefillNoiseOf(p pairLegs) float64 {
-	if p.short.Response.TTFT > 0 && streamed(p.long) {
+func (e *execution) prefillNoiseOf(p pairLegs) float64 {
+	if p.short.Response.TTFT > 0 && e.streamed(p.long) {
 		return math.Abs((p.long.Response.TTFT - p.short.Response.TTFT).Seconds())
 	}
 	share := prefillNoise
@@ -177,7 +192,7 @@ func (e *execution) lessons(pairs []pairLegs) (rungMemory, bool) {
 	var prefills []float64
 	for _, p := range pairs {
 		prefills = append(prefills, shortSeconds(p.short))
-		if streamed(p.long) {
+		if e.streamed(p.long) {
 			prefills = append(prefills, p.long.Response.TTFT.Seconds())
 		}
 	}
@@ -199,7 +214,7 @@ func (e *execution) evaluate(ctx context.Context, pairs []pairLegs) error {
 	s := &e.run.Sample
 	s.Pairs = len(pairs)
 	for _, p := range pairs {
-		s.Buffered = s.Buffered || buffered(p.long)
+		s.Buffered = s.Buffered || e.buffered(p.long)
 	}
 	basis, method, err := e.chooseMethod(pairs, c)
 	if err != nil {
@@ -213,15 +228,12 @@ func (e *execution) evaluate(ctx context.Context, pairs []pairLegs) error {
 			return err
 		}
 	}
-	relative, ok := e.relativeError(pairs, c)
-	if limit := max(noiseLimit, 2*e.target.Precision); ok && relative > limit {
-		return reject(Implausible, "the difference of %.3g s is within its noise (±%.0f %%): more decode tokens are needed", basis.Seconds, 100*relative)
+	if noise, ok := e.differenceNoise(pairs, c); ok && method == "two_point" && noise > max(noiseLimit, e.target.Precision) {
+		return reject(Implausible, "the difference of %.3g s is within its noise (±%.0f %%): more decode tokens are needed", basis.Seconds, 100*noise)
 	}
 	s.Method = method
 	s.DecodeTokens = float64(estimate.Pool(c.two).Tokens) / float64(len(pairs))
-	if ok {
-		s.StepError = relative
-	}
+	s.StepError, _ = e.relativeError(pairs, c)
 	e.learnt, _ = e.lessons(pairs)
 	return e.fillDecode(pairs, c, basis)
 }
@@ -233,7 +245,7 @@ func (e *execution) chooseMethod(pairs []pairLegs, c comparison) (estimate.Diffe
 	if two.Seconds <= 0 {
 		return two, "", reject(NonpositiveDelta, "the long legs were not slower than the short ones (%.3g s)", two.Seconds)
 	}
-	if err := checkColdPairs(pairs); err != nil {
+	if err := e.checkColdPairs(pairs); err != nil {
 		return two, "", err
 	}
 	if len(c.stream) == 0 {
@@ -251,9 +263,9 @@ func (e *execution) chooseMethod(pairs []pairLegs, c comparison) (estimate.Diffe
 }
 
 // checkColdPairs says whether both legs of cold pairs were prefilled alike, as far as their streams tell.
-func checkColdPairs(pairs []pairLegs) error {
+func (e *execution) checkColdPairs(pairs []pairLegs) error {
 	for _, p := range pairs {
-		if p.short.Kind != cold || !p.short.Response.Streamed || !streamed(p.long) {
+		if p.short.Kind != cold || !p.short.Response.Streamed || !e.streamed(p.long) {
 			continue
 		}
 		a, b := shortSeconds(p.short), p.long.Response.TTFT.Seconds()
@@ -264,23 +276,35 @@ func checkColdPairs(pairs []pairLegs) error {
 	return nil
 }
 
-// checkSpread says whether three or more pairs tell the same story: one that stands apart was disturbed.
+// perPair says whether the steps of each single pair are known, not only their sum.
+func (c comparison) perPair() bool { return c.source != "" && c.source != "counters" }
+
+// checkSpread says whether three or more pairs tell the same story: one that stands further apart than the spread of single
+// gaps explains was disturbed. Where the steps of a pair are not known, its mean gap stands for the step.
 func checkSpread(c comparison) error {
-	const apart = 0.15
-	var each []float64
-	for _, d := range c.two {
-		if v, ok := d.Step(); ok {
-			each = append(each, v)
-		} else if v, ok := d.Rate(); ok {
-			each = append(each, 1/v)
+	each := c.mean
+	if c.perPair() {
+		each = nil
+		for _, d := range c.two {
+			step, ok := d.Step()
+			if !ok {
+				return reject(Inconsistent, "a warm pair has no positive difference")
+			}
+			each = append(each, step)
 		}
 	}
 	median, ok := estimate.Median(each)
-	if !ok || len(each) < len(c.two) {
-		return reject(Inconsistent, "a warm pair has no positive difference")
+	if !ok {
+		return nil // nothing to compare by
+	}
+	apart := leastSpread
+	if mean, ok := estimate.Mean(c.gaps); ok && mean > 0 {
+		sd, _ := estimate.StandardDeviation(c.gaps)
+		perPair := float64(len(c.gaps)) / float64(len(c.two))
+		apart = max(apart, 4*sd/mean/math.Sqrt(perPair))
 	}
 	for _, v := range each {
-		if math.Abs(v-median) > apart*median && len(c.stream) > 0 {
+		if math.Abs(v-median) > apart*median {
 			return reject(Inconsistent, "one of %d warm pairs took %.3g s per step, the median is %.3g s", len(each), v, median)
 		}
 	}
@@ -319,7 +343,7 @@ func (e *execution) fillDecode(pairs []pairLegs, c comparison, basis estimate.Di
 func (e *execution) interval(step float64, pairs []pairLegs, c comparison) [2]float64 {
 	var each []float64
 	for _, d := range c.two {
-		if v, ok := d.Step(); ok {
+		if v, ok := d.Step(); ok && c.perPair() {
 			each = append(each, v)
 		}
 	}

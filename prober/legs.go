@@ -1,8 +1,10 @@
 package prober
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"longctx_exporter/prober/inference"
@@ -34,6 +36,8 @@ type execution struct {
 type tally struct {
 	requests, prompt, cached, completion int
 	uncounted                            bool // a leg ended without usage
+	forward                              int  // tokens committed by decode passes, those cut off at max_tokens included
+	forwardUnknown                       bool // a leg decoded without telling how many
 }
 
 // send sends one leg and records it. The error says why its answer cannot be used, if so.
@@ -49,7 +53,7 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 	p.Ended = true
 	e.progress(p)
 	e.memory.lastLeg = time.Now()
-	e.tally.add(response)
+	e.tally.add(response, !e.speculationOff())
 
 	leg := Leg{Run: run, Kind: kind, MaxTokens: maxTokens, Response: response}
 	var wire *inference.Error
@@ -69,7 +73,7 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 	return leg, checkLeg(leg, b)
 }
 
-func (t *tally) add(r inference.Response) {
+func (t *tally) add(r inference.Response, speculates bool) {
 	t.requests++
 	if r.PromptTokens == nil || r.CompletionTokens == nil {
 		t.uncounted = true
@@ -78,6 +82,14 @@ func (t *tally) add(r inference.Response) {
 	t.prompt += *r.PromptTokens
 	t.cached += known(r.CachedTokens)
 	t.completion += *r.CompletionTokens
+	switch decoded := *r.CompletionTokens - 1; {
+	case r.Spec != nil && !r.Spec.AtLeast:
+		t.forward += r.Spec.Steps + r.Spec.Drafts
+	case decoded == 0 || !speculates:
+		t.forward += decoded
+	default:
+		t.forwardUnknown = true
+	}
 }
 
 // noteHang remembers a server that hangs when it is asked for a single token.
@@ -119,9 +131,10 @@ const (
 	surprise    = 0.15 // relative deviation from the expected TTFT that asks for a second cold leg, however long
 )
 
-// coldLegs sends short legs on prompts that no cache has seen until two agree; one is enough where it is long and as
-// expected, or where only one is wanted.
+// coldLegs sends short legs on prompts that no cache has seen until two agree, or three where they are faster than they
+// should be: a hidden cache may have served some. One is enough where it is long and as expected, or where only one is wanted.
 func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, error) {
+	const most = 4
 	var legs []Leg
 	for {
 		leg, b, err := e.coldLeg(ctx, len(legs)+1)
@@ -130,19 +143,25 @@ func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, err
 		}
 		legs = append(legs, leg)
 		c := coldPrefill{legs: agreeing(legs), last: leg, built: b}
-		long := shortSeconds(leg) >= repeatBelow.Seconds()
+		seconds := shortSeconds(leg)
+		wanted := 2
+		switch fast, slow := e.surprise(seconds); {
+		case fast && !e.memory.countsSeen:
+			wanted = 3
+		case single, seconds >= repeatBelow.Seconds() && !fast && !slow:
+			wanted = 1
+		}
 		switch {
-		case single, len(legs) == 1 && long && !e.surprising(shortSeconds(leg)):
-			c.legs = legs
+		case single || len(c.legs) >= wanted:
 			return c, nil
-		case len(c.legs) >= 2:
-			return c, nil
-		case len(legs) == 3:
-			return coldPrefill{}, reject(Inconsistent, "three cold legs of the same length took %.3g, %.3g and %.3g s to the first token",
-				shortSeconds(legs[0]), shortSeconds(legs[1]), shortSeconds(legs[2]))
+		case len(legs) == most:
+			return coldPrefill{}, reject(Inconsistent, "cold legs of the same length took from %.3g to %.3g s to the first token",
+				shortSeconds(slices.MinFunc(legs, bySeconds)), shortSeconds(slices.MaxFunc(legs, bySeconds)))
 		}
 	}
 }
+
+func bySeconds(a, b Leg) int { return cmp.Compare(shortSeconds(a), shortSeconds(b)) }
 
 // coldLeg sends one short leg on a fresh prompt, again with a better one where the length of a text prompt was not yet known.
 func (e *execution) coldLeg(ctx context.Context, run int) (Leg, built, error) {
@@ -178,11 +197,11 @@ func agreeing(legs []Leg) []Leg {
 	return close
 }
 
-// surprising says whether a cold TTFT is far from what shorter rungs or earlier runs let expect: faster hints at a hidden
-// cache, slower at other requests.
-func (e *execution) surprising(seconds float64) bool {
+// surprise says whether a cold TTFT is far from what shorter rungs or earlier runs let expect: faster hints at a hidden cache,
+// slower at other requests.
+func (e *execution) surprise(seconds float64) (fast, slow bool) {
 	expected := e.memory.expectedCold(e.rung).Seconds()
-	return expected > 0 && (seconds < (1-surprise)*expected || seconds > (1+surprise)*expected)
+	return seconds < (1-surprise)*expected, expected > 0 && seconds > (1+surprise)*expected
 }
 
 // shortSeconds is the time to the first token of a short leg. Where it was not streamed, the whole answer is as good: it

@@ -11,8 +11,9 @@ type Load struct {
 	At      time.Time
 	Running *int // requests in the batch
 	Queued  *int // requests that wait
-	// Lagging says that Running and Queued may be up to half a minute old (SGLang's gauges on an idle server).
-	Lagging bool
+
+	// Live says that GeneratedTokens moves with every forward pass, not only when a request finishes.
+	Live bool
 
 	// Counters since the server's start. They move when a request finishes, or with every forward pass.
 	PromptTokens     *float64 // prompt tokens, cached ones included
@@ -23,6 +24,17 @@ type Load struct {
 	CorrectDrafts    *float64 // accepted draft tokens
 	FinishedRequests *float64
 	AbortedRequests  *float64
+}
+
+// forwardCounter is the counter of output tokens that moves with every forward pass, if there is one.
+func (l Load) forwardCounter() (tokens float64, ok bool) {
+	switch {
+	case l.ForwardTokens != nil:
+		return *l.ForwardTokens, true
+	case l.Live && l.GeneratedTokens != nil:
+		return *l.GeneratedTokens, true
+	}
+	return 0, false
 }
 
 // LoadReader reads the load of one server. It is safe for use by one goroutine at a time.

@@ -1,7 +1,7 @@
 package prober
 
 import (
-	"sort"
+	"slices"
 	"time"
 )
 
@@ -41,25 +41,28 @@ func (m *memory) warmPossible(r Rung) bool {
 	return !fresh(m.noPrefixCache) && !fresh(m.noWarm[r])
 }
 
-// expectedCold predicts the cold TTFT of a rung: the last sound one, else the line through TTFT/length of the two longest
-// shorter rungs, since prefill time is p1·L + p2·L². Zero where neither is known.
+// expectedCold predicts the cold TTFT of a rung: the last sound one, else from the two longest shorter rungs, since prefill
+// time is p1·L + p2·L² and so TTFT/L a line; from one shorter rung it is at least proportional. Zero where nothing is known.
 func (m *memory) expectedCold(r Rung) time.Duration {
 	if t, ok := m.cold[r]; ok {
 		return t
 	}
 	var shorter []Rung
 	for s := range m.cold {
-		if s < r && r <= 4*s {
+		if s < r {
 			shorter = append(shorter, s)
 		}
 	}
-	if len(shorter) < 2 {
+	if len(shorter) == 0 {
 		return 0
 	}
-	sort.Slice(shorter, func(i, j int) bool { return shorter[i] > shorter[j] })
-	a, b := shorter[1], shorter[0]
+	slices.Sort(shorter)
 	rate := func(s Rung) float64 { return m.cold[s].Seconds() / float64(s) }
-	slope := max(0, (rate(b)-rate(a))/float64(b-a))
-	perToken := rate(b) + slope*float64(r-b)
+	b := shorter[len(shorter)-1]
+	perToken := rate(b)
+	if len(shorter) > 1 {
+		a := shorter[len(shorter)-2]
+		perToken += max(0, (rate(b)-rate(a))/float64(b-a)*float64(r-b))
+	}
 	return time.Duration(perToken * float64(r) * float64(time.Second))
 }

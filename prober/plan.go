@@ -139,6 +139,9 @@ func (e *execution) triplePlan(ctx context.Context, m int) error {
 	}
 	pairs, err := e.warmPairs(ctx, c, m)
 	if reasonOf(err) == CacheMiss && e.target.Plan != Triple {
+		if err := e.readBeforeDecode(ctx); err != nil {
+			return err
+		}
 		return e.finishAsPair(ctx, c, m)
 	}
 	if err != nil {
@@ -252,6 +255,7 @@ func (e *execution) warmPair(ctx context.Context, c coldPrefill, run, m int) (pa
 		if try == 2 {
 			return pairLegs{}, err
 		}
+		e.decode = nil // the counters hold steps of a leg that is not used
 	}
 }
 

@@ -59,7 +59,7 @@ func scenes() []scene {
 		{name: "warm-up", profile: kimi, options: told, faults: simserver.Faults{WarmupSlow: 3}, dirty: true},
 		{name: "contention", profile: kimi, options: told, dirty: true,
 			background: simserver.Background{Rate: 0.004, PromptTokens: [2]int{2000, 20000}, OutputTokens: [2]int{20, 200}}},
-		{name: "contention, aborts, stale gauges", profile: fast, dirty: true, faults: simserver.Faults{StaleGauges: true},
+		{name: "contention, aborts, stale gauges", profile: fast, dirty: true, faults: simserver.Faults{StaleGauges: true}, shapes: []string{"sglang", "vllm"},
 			background: simserver.Background{Rate: 0.02, PromptTokens: [2]int{2000, 20000}, OutputTokens: [2]int{20, 200}, AbortShare: 0.3}},
 	}
 }
@@ -121,15 +121,21 @@ func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen := 0
+		runs := map[int]prober.Run{} // by the number of requests of ours that had ended before
+		ours := func() (list []simserver.TruthRequest) {
+			return slices.DeleteFunc(sim.Truth(), func(r simserver.TruthRequest) bool { return r.Background })
+		}
 		for range 2 {
 			for _, rung := range proofLadder {
+				before := len(ours())
 				run := runner.Run(t.Context(), rung, nil)
-				var truth []simserver.TruthRequest
-				truth, seen = newTruth(sim.Truth(), seen)
-				all = append(all, compareWithTruth(run, truth))
 				time.Sleep(time.Minute)
+				runs[before+len(ours()[before:])-len(run.Legs)] = run
 			}
+		}
+		time.Sleep(10 * time.Minute) // until everybody else's requests ended too
+		for first, run := range runs {
+			all = append(all, compareWithTruth(run, ours()[first:][:len(run.Legs)], sim.Truth()))
 		}
 		runner.Close()
 		_ = server.Close()
@@ -140,84 +146,80 @@ func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 	return all
 }
 
-// newTruth is what was added to the truth since the last look.
-func newTruth(all []simserver.TruthRequest, seen int) ([]simserver.TruthRequest, int) {
-	return all[min(seen, len(all)):], len(all)
-}
-
-func compareWithTruth(run prober.Run, truth []simserver.TruthRequest) outcome {
+// compareWithTruth judges a run by what happened to its legs, in the order of sending, and to everybody else.
+func compareWithTruth(run prober.Run, legs, everybody []simserver.TruthRequest) outcome {
 	o := outcome{run: run, histogram: true}
-	var ours []simserver.TruthRequest
-	var first, last float64
-	for _, r := range truth {
-		if !r.Background {
-			ours = append(ours, r)
-		}
-	}
-	if extra := len(ours) - len(run.Legs); extra > 0 {
-		ours = ours[extra:] // the pre-roll
-	}
-	if len(ours) == 0 {
+	if len(legs) == 0 {
 		return o
 	}
-	first, last = ours[0].Received, ours[len(ours)-1].Received+ours[len(ours)-1].TotalSeconds
-	for _, r := range truth {
-		if r.Background && r.Received < last && r.Received+r.TotalSeconds > first {
-			o.touched = true
-		}
+	first, end := legs[0].Received, legs[len(legs)-1].Received+legs[len(legs)-1].TotalSeconds
+	const preRoll = 5 // seconds; it is within the certificate, but not among the legs
+	for _, r := range everybody {
+		o.touched = o.touched || r.Background && r.Received < end && r.Received+r.TotalSeconds > first-preRoll
 	}
-	var seconds, computed, prefill float64
-	var steps, decoded int
-	var histogram []int
+	var short, long simserver.TruthRequest // sums
 	warmCached := map[int]bool{}
-	for i, r := range ours {
-		if i >= len(run.Legs) {
-			break
-		}
-		leg := run.Legs[i]
-		short := leg.MaxTokens <= 2
-		asked := min(leg.MaxTokens, max(r.CompletionTokens, 1))
-		o.touched = o.touched || r.Aborted || r.FinishReason == "stop" || asked < leg.MaxTokens && short ||
-			leg.Kind == "cold" && float64(r.CachedTokens) > 0.02*float64(r.PromptTokens) || float64(r.PromptTokens) < 0.9*float64(run.Rung)
-		if leg.Kind == "warm" {
+	for i, r := range legs {
+		o.touched = o.touched || touched(run.Legs[i], r, run.Rung)
+		if run.Legs[i].Kind == "warm" {
 			warmCached[r.CachedTokens] = true
 		}
-		if leg.Kind == "cold" && short {
-			computed += float64(r.RecomputedTokens)
-			prefill += r.PrefillSeconds
-		}
-		if !short {
-			for _, s := range r.StepSeconds {
-				seconds += s
-			}
-			steps += len(r.StepSeconds)
-			decoded += r.CompletionTokens - 1
-			for _, n := range r.Accepted {
-				for len(histogram) < n {
-					histogram = append(histogram, 0)
-				}
-				histogram[n-1]++
-			}
+		retried := run.Legs[i].Kind == "warm" && i+2 < len(legs) && run.Legs[i+2].Run == run.Legs[i].Run
+		abandoned := run.Plan == prober.Pair && run.Legs[i].Kind == "warm"
+		switch {
+		case abandoned:
+		case retried:
+		case run.Legs[i].MaxTokens > 2:
+			long.StepSeconds = append(long.StepSeconds, r.StepSeconds...)
+			long.Accepted = append(long.Accepted, r.Accepted...)
+			long.CompletionTokens += r.CompletionTokens - 1
+		case run.Legs[i].Kind == "cold" && float64(r.CachedTokens) > 0.02*float64(r.PromptTokens): // must not count
+		case run.Legs[i].Kind == "cold":
+			short.RecomputedTokens += r.RecomputedTokens
+			short.PrefillSeconds += r.PrefillSeconds
+		default:
+			short.StepSeconds = append(short.StepSeconds, r.StepSeconds...)
+			short.CompletionTokens += r.CompletionTokens - 1
 		}
 	}
 	o.touched = o.touched || len(warmCached) > 1
-	if run.Status != prober.Accepted {
-		return o
-	}
-	if run.Sample.Step > 0 {
-		o.steps = true
-		o.step = run.Sample.Step/(seconds/float64(steps)) - 1
-		if run.Sample.StepsSource == "response" && run.Sample.AcceptHistogram != nil {
-			o.histogram = slices.Equal(run.Sample.AcceptHistogram, histogram)
-		}
-	}
-	if run.Sample.Prefill > 0 {
-		o.prefill = run.Sample.Prefill/(computed/prefill) - 1
-	}
-	if run.Sample.Step == 0 {
-		o.rate = run.Sample.DecodeRate/(float64(decoded)/seconds) - 1
+	if run.Status == prober.Accepted {
+		o.compare(run.Sample, short, long)
 	}
 	return o
+}
+
+// touched says whether the trouble of a scene reached one leg.
+func touched(leg prober.Leg, r simserver.TruthRequest, rung prober.Rung) bool {
+	cut := r.CompletionTokens != leg.MaxTokens || r.FinishReason == "stop" || float64(r.PromptTokens) < 0.9*float64(rung)
+	return r.Aborted || cut || leg.Kind == "cold" && float64(r.CachedTokens) > 0.02*float64(r.PromptTokens)
+}
+
+func (o *outcome) compare(s prober.Sample, short, long simserver.TruthRequest) {
+	var decoding float64
+	for _, step := range long.StepSeconds {
+		decoding += step
+	}
+	o.prefill = s.Prefill/(float64(short.RecomputedTokens)/short.PrefillSeconds) - 1
+	if o.steps = s.Step > 0; !o.steps {
+		for _, step := range short.StepSeconds {
+			decoding -= step
+		}
+		o.rate = s.DecodeRate/(float64(long.CompletionTokens-short.CompletionTokens)/decoding) - 1
+		return
+	}
+	o.step = s.Step/(decoding/float64(len(long.StepSeconds))) - 1
+	if s.StepsSource == "response" && s.AcceptHistogram != nil {
+		drawn := make([]int, len(s.AcceptHistogram))
+		for _, n := range long.Accepted {
+			if n > len(drawn) {
+				o.histogram = false
+				return
+			}
+			drawn[n-1]++
+		}
+		o.histogram = slices.Equal(s.AcceptHistogram, drawn)
+	}
 }
 
 // judge fails the test where a bound of the design is broken, and gives the row of the table.

@@ -9,6 +9,11 @@ import (
 // noSpeculation is what servers that say so call it.
 const noSpeculation = "none"
 
+// speculationOff says whether the server is known to decode one token per step.
+func (e *execution) speculationOff() bool {
+	return e.facts.Speculation == noSpeculation || e.facts.BlockSize == 1
+}
+
 // stepsBy counts the verify passes that each pair's long leg made beyond its short one, by one source; false where that source
 // does not know them all.
 func (e *execution) stepsBy(source string, pairs []pairLegs) ([]int, bool) {
@@ -39,19 +44,22 @@ func (e *execution) legSteps(source string, l Leg) (int, bool) {
 	switch source {
 	case "response":
 		spec := l.Response.Spec
-		if spec == nil || !estimate.CheckSteps(spec.Steps, spec.Drafts, decoded, e.facts.BlockSize) {
+		if spec == nil || spec.AtLeast || !estimate.CheckSteps(spec.Steps, spec.Drafts, decoded, e.facts.BlockSize) {
 			return 0, false
 		}
 		return spec.Steps, true
 	case "tokens":
-		off := e.facts.Speculation == noSpeculation || e.facts.BlockSize == 1
-		return decoded, off && l.Response.Spec == nil
+		return decoded, e.speculationOff() && l.Response.Spec == nil
 	case "chunks":
-		stamps, tokens := chunkSeries(l.Response)
-		if !streamed(l) {
+		if !e.streamed(l) {
 			return 0, false
 		}
+		stamps, tokens := chunkSeries(l.Response)
 		steps, ok := estimate.StepsFromChunks(stamps, tokens)
+		if spec := l.Response.Spec; spec != nil && spec.AtLeast {
+			steps, ok = estimate.StepsFromBursts(stamps)
+			ok = ok && steps >= spec.Steps
+		}
 		return steps, ok && estimate.CheckSteps(steps, -1, decoded, e.facts.BlockSize)
 	}
 	return 0, false
@@ -64,13 +72,17 @@ func (e *execution) stepsByCounters(pairs []pairLegs) ([]int, bool) {
 		return nil, false
 	}
 	total := int(math.Round(*e.after.Steps - *e.decode.Steps))
-	decoded, drafts := 0, -1
+	decoded, drafts, atLeast := 0, -1, 0
 	for _, p := range pairs {
 		if *p.short.Response.CompletionTokens != 1 {
 			return nil, false
 		}
 		decoded += *p.long.Response.CompletionTokens - 1
+		if spec := p.long.Response.Spec; spec != nil {
+			atLeast += spec.Steps
+		}
 	}
+	total = max(total, atLeast) // passes without a draft are not in the counter
 	if e.decode.CorrectDrafts != nil && e.after.CorrectDrafts != nil {
 		drafts = int(math.Round(*e.after.CorrectDrafts - *e.decode.CorrectDrafts))
 	}
@@ -101,6 +113,9 @@ func (e *execution) acceptance(pairs []pairLegs, c comparison) (histogram []int,
 		}
 		return nil, tau
 	case "chunks":
+		if spec := pairs[0].long.Response.Spec; spec != nil {
+			return nil, burstAcceptance(pairs, c)
+		}
 		histogram = chunkHistogram(pairs)
 		tau, _ = estimate.AcceptLengthOf(histogram)
 		return histogram, tau
@@ -135,13 +150,23 @@ func responseAcceptance(pairs []pairLegs) (histogram []int, tau float64) {
 func chunkHistogram(pairs []pairLegs) []int {
 	var histogram []int
 	for _, p := range pairs {
-		chunks := p.long.Response.Chunks
-		for _, c := range chunks[1 : len(chunks)-1] {
-			for len(histogram) < c.Tokens {
+		_, tokens := chunkSeries(p.long.Response)
+		for _, n := range tokens[1 : len(tokens)-1] {
+			for len(histogram) < n {
 				histogram = append(histogram, 0)
 			}
-			histogram[c.Tokens-1]++
+			histogram[n-1]++
 		}
 	}
 	return histogram
+}
+
+// burstAcceptance is the acceptance length where drafts are told and passes were counted in the stream.
+func burstAcceptance(pairs []pairLegs, c comparison) (tau float64) {
+	drafts := 0
+	for _, p := range pairs {
+		drafts += p.long.Response.Spec.Drafts
+	}
+	tau, _ = estimate.AcceptLength(estimate.Pool(c.two).Steps, drafts)
+	return tau
 }

@@ -2,6 +2,8 @@ package prober
 
 import (
 	"time"
+
+	"longctx_exporter/prober/inference"
 )
 
 // Bounds of what timing alone may show, where the server counts no cached tokens.
@@ -44,7 +46,7 @@ func (e *execution) checkAlike(c coldPrefill, short, long Leg) error {
 		}
 		return reject(CacheMiss, "the legs of a warm pair took %d and %d tokens from the cache", a, b)
 	}
-	if !streamed(long) {
+	if !e.streamed(long) {
 		e.memory.noWarm[e.rung] = time.Now()
 		return reject(CacheMiss, "nothing shows that the long warm leg was served from the cache: no count, and the answer came in one piece")
 	}
@@ -62,21 +64,25 @@ func (e *execution) checkAlike(c coldPrefill, short, long Leg) error {
 func (m *memory) expectedWarm(r Rung) time.Duration { return m.cold[r] / 10 }
 
 // streamed says whether the chunk stamps of a leg mean what they say.
-func streamed(l Leg) bool {
-	return l.Response.Streamed && !l.Response.Encoded && len(l.Response.Chunks) >= 2 && !buffered(l)
+func (e *execution) streamed(l Leg) bool {
+	return l.Response.Streamed && len(l.Response.Chunks) >= 2 && !e.buffered(l)
 }
 
-// buffered says whether chunks of a stream were held back and came in bursts: many of them in a single read.
-func buffered(l Leg) bool {
-	const few = 4
+// buffered says whether chunks were held back and came in bursts. One chunk is one step, so that many in a single read
+// were; llama.cpp alone sends each token of a step in a chunk of its own.
+func (e *execution) buffered(l Leg) bool {
+	burst := 4
+	if e.facts.Dialect == inference.LlamaCpp && e.facts.Speculation != noSpeculation {
+		burst = 17
+	}
 	chunks := l.Response.Chunks
-	run, most := 1, 1
-	for i := 1; i < len(chunks); i++ {
-		if chunks[i].At != chunks[i-1].At {
+	run, most := 0, 0
+	for i, c := range chunks {
+		if i > 0 && c.At != chunks[i-1].At {
 			run = 0
 		}
 		run++
 		most = max(most, run)
 	}
-	return l.Response.Encoded || len(chunks) >= few && most >= max(few, len(chunks)/4)
+	return l.Response.Encoded || most >= burst || most > 1 && most == len(chunks)
 }

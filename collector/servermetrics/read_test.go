@@ -63,7 +63,7 @@ func sglangCases(t testing.TB) []readCase {
 
 func vllmCases(t testing.TB) []readCase {
 	vllmLoad := prober.Load{
-		Running: n(3), Queued: n(4), PromptTokens: f(1000), GeneratedTokens: f(110), Steps: f(50), CorrectDrafts: f(100),
+		Live: true, Running: n(3), Queued: n(4), PromptTokens: f(1000), GeneratedTokens: f(110), Steps: f(50), CorrectDrafts: f(100),
 		FinishedRequests: f(10), AbortedRequests: f(2),
 	}
 	bySource := vllmLoad
@@ -80,11 +80,11 @@ func vllmCases(t testing.TB) []readCase {
 		{name: "vllm odd labels", dialect: inference.VLLM, answers: pageOf(t, "149-label-values-odd-characters.prom"), want: prober.Load{Running: n(4), Queued: n(2)}},
 		{name: "vllm repeated headers and series", dialect: inference.VLLM, answers: pageOf(t, "152-duplicate-help-type.prom"), want: prober.Load{Running: n(5)}},
 		{name: "vllm gauges of several processes", dialect: inference.VLLM, answers: pageOf(t, "158-multiprocess-pid-series.prom"),
-			want: prober.Load{GeneratedTokens: f(91000)}},
+			want: prober.Load{Live: true, GeneratedTokens: f(91000)}},
 		{name: "vllm partly missing", dialect: inference.VLLM, answers: pageOf(t, "159-metrics-partly-missing.prom"), want: prober.Load{Running: n(2)}},
 		{name: "vllm broken line costs its metric", dialect: inference.VLLM, answers: map[string]answer{"/metrics": {body: strings.Replace(
 			file(t, "vllm.prom"), `vllm:generation_tokens_total{engine="1",model_name="m"} 60.0`, `vllm:generation_tokens_total{engine="1",mod`, 1,
-		)}}, want: func() prober.Load { l := vllmLoad; l.GeneratedTokens = nil; return l }()},
+		)}}, want: func() prober.Load { l := vllmLoad; l.GeneratedTokens, l.Live = nil, false; return l }()},
 		{name: "vllm NaN, Inf and negative values", dialect: inference.VLLM, answers: map[string]answer{"/metrics": {body: `
 vllm:num_requests_running{engine="0"} NaN
 vllm:num_requests_running{engine="1"} 1

@@ -31,6 +31,7 @@ func (v *vllm) read(ctx context.Context) (prober.Load, error) {
 		FinishedRequests: p.sum("request_success"),
 		AbortedRequests:  p.sum("request_success", "finished_reason", "abort"),
 	}
+	l.Live = l.GeneratedTokens != nil
 	if l.PromptTokens == nil && !p.broken["prompt_tokens_by_source"] {
 		l.PromptTokens = p.sum("prompt_tokens")
 	}
