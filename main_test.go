@@ -366,9 +366,9 @@ func TestComparison(t *testing.T) {
 	}
 	var out bytes.Buffer
 	table := newComparison(sim, []prober.Rung{1024, 2048}, &out, "the end\n")
-	real, err := table.truth(run)
-	if err != nil || !(real.ttft > 0 && real.step > 0 && real.accept >= 1) {
-		t.Errorf("%+v, %v", real, err)
+	known, err := table.truth(run)
+	if err != nil || !(known.ttft > 0 && known.step > 0 && known.accept >= 1) {
+		t.Errorf("%+v, %v", known, err)
 	}
 	run.Status = prober.Accepted
 	table.ObserveRun(run)

@@ -191,13 +191,13 @@ func (c *comparison) print() {
 			fmt.Fprintf(w, "%s\t%s: %s\t\n", r, run.Status, cmp.Or(string(run.Reason), run.Message))
 			continue
 		}
-		real, err := c.truth(run)
+		known, err := c.truth(run)
 		if err != nil {
 			fmt.Fprintf(w, "%s\t%v\t\n", r, err)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%.3f s\t%.3f s\t%.2f ms\t%.2f ms\t%.2f\t%.2f\t\n", r, run.Sample.TTFT, real.ttft,
-			run.Sample.Step*1e3, real.step*1e3, run.Sample.AcceptLength, real.accept)
+		fmt.Fprintf(w, "%s\t%.3f s\t%.3f s\t%.2f ms\t%.2f ms\t%.2f\t%.2f\t\n", r, run.Sample.TTFT, known.ttft,
+			run.Sample.Step*1e3, known.step*1e3, run.Sample.AcceptLength, known.accept)
 	}
 	_ = w.Flush() // a closed standard output is noticed soon enough
 	fmt.Fprint(c.out, c.last)

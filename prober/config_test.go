@@ -50,8 +50,10 @@ func TestGoodConfig(t *testing.T) {
 		},
 		{
 			"second", "https://Gateway.example/v1", "gateway.example:443", "", 0.1, 0.05, 0, 0, 5 * time.Minute, 5 * time.Minute,
-			5 * time.Minute, 90 * time.Second, []Rung{1536, 5500},
-			[]string{"http://10.0.0.5:30000/metrics", "http://10.0.0.5:30001/metrics"}, "testdata/key",
+			5 * time.Minute, 90 * time.Second,
+			[]Rung{1536, 5500},
+			[]string{"http://10.0.0.5:30000/metrics", "http://10.0.0.5:30001/metrics"},
+			"testdata/key",
 		},
 	}
 	if d := cmp.Diff(want, []facts{of(first), of(second)}); d != "" {
@@ -140,7 +142,7 @@ func TestBadConfig(t *testing.T) {
 		"two_credentials":  `targets[0].http: at most one of basic_auth, oauth2 & authorization must be configured`,
 		"two_documents":    `line 2: a second YAML document begins here; write one`,
 		"unknown_http_key": `line 5: unknown key "authorisation"`,
-		"unknown_key":      `line 5: unknown key "modle"`,
+		"unknown_key":      `line 5: unknown key "modl"`,
 		"url_no_scheme":    `targets[0].url "localhost:30000" is not a URL like http://host:30000`,
 		"url_port":         `targets[0].url "http://localhost:300000" is not a URL like http://host:30000`,
 		"url_query":        `targets[0].url has a query or a fragment; write the base URL alone, and credentials under "http"`,

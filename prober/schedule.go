@@ -1,3 +1,5 @@
+// Package prober decides when each rung of a ladder of context lengths is measured, measures it with a few requests, and
+// judges whether what came back is a measurement. It exports nothing itself: whoever observes its runs does.
 package prober
 
 import (
