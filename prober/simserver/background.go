@@ -33,6 +33,9 @@ func (b Background) validate(limit int) error {
 	return nil
 }
 
+// queueBound is the queue at which further background requests stay away.
+const queueBound = 1000
+
 // background sends requests until it is closed.
 type background struct {
 	load   Background
@@ -78,6 +81,9 @@ func (b *background) run() {
 			return
 		}
 		j := b.request()
+		if b.engine.waiting() >= queueBound {
+			continue
+		}
 		b.engine.submit(j)
 		if b.rng.Float64() < b.load.AbortShare {
 			leaving = insertDeparture(leaving, departure{at: next.Add(b.scaled(b.patience(j))), job: j})

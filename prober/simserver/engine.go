@@ -75,6 +75,12 @@ func (e *engine) abort(j *job) {
 	e.nudge()
 }
 
+func (e *engine) waiting() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.queue)
+}
+
 func (e *engine) nudge() {
 	select {
 	case e.wake <- struct{}{}:

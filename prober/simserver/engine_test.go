@@ -42,6 +42,43 @@ func (r *rig) series(names ...string) map[string]float64 {
 	return out
 }
 
+// countedBy is what a shape's counters should read after these requests.
+func countedBy(shape string, truths []TruthRequest) map[string]float64 {
+	var prompts, cached, generated, steps, drafts, requests float64
+	for _, q := range truths {
+		requests++
+		prompts += float64(q.PromptTokens)
+		cached += float64(q.CachedTokens)
+		generated += float64(q.CompletionTokens)
+		for _, a := range q.Accepted {
+			steps++
+			drafts += float64(a - 1)
+		}
+	}
+	return map[string]map[string]float64{
+		"sglang": {
+			"sglang:prompt_tokens_total": prompts, "sglang:generation_tokens_total": generated,
+			"sglang:num_requests_total": requests, "sglang:num_aborted_requests_total": 0,
+			"sglang:spec_verify_calls_total": steps, "sglang:cached_tokens_total": cached,
+			`sglang:realtime_tokens_total|mode="decode"`:          steps + drafts,
+			`sglang:realtime_tokens_total|mode="prefill_compute"`: prompts - cached,
+			`sglang:realtime_tokens_total|mode="prefill_cache"`:   cached,
+			"sglang:num_running_reqs":                             0, "sglang:num_queue_reqs": 0,
+		},
+		"vllm": {
+			"vllm:prompt_tokens_total": prompts, "vllm:generation_tokens_total": generated,
+			"vllm:prefix_cache_hits_total": cached, "vllm:spec_decode_num_drafts_total": steps,
+			"vllm:spec_decode_num_accepted_tokens_total": drafts, "vllm:spec_decode_num_accepted_tokens_per_pos_total": drafts,
+			"vllm:request_success_total": requests, "vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0,
+		},
+		"llamacpp": {
+			"llamacpp:prompt_tokens_total": prompts - cached, "llamacpp:prompt_tokens_cached_total": cached,
+			"llamacpp:tokens_predicted_total": generated, "llamacpp:spec_decode_num_drafts_total": steps,
+			"llamacpp:spec_decode_num_accepted_tokens_total": drafts, "llamacpp:requests_processing": 0,
+		},
+	}[shape]
+}
+
 // What the server counts is what happened, in each shape's own way of counting.
 func TestCountersEqualTruth(t *testing.T) {
 	load := Background{Rate: 0.05, PromptTokens: [2]int{200, 3000}, OutputTokens: [2]int{1, 80}}
@@ -61,39 +98,7 @@ func TestCountersEqualTruth(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 			}
-			var prompts, cached, generated, steps, drafts, requests float64
-			for _, q := range r.server.Truth() {
-				requests++
-				prompts += float64(q.PromptTokens)
-				cached += float64(q.CachedTokens)
-				generated += float64(q.CompletionTokens)
-				for _, a := range q.Accepted {
-					steps++
-					drafts += float64(a - 1)
-				}
-			}
-			want := map[string]map[string]float64{
-				"sglang": {
-					"sglang:prompt_tokens_total": prompts, "sglang:generation_tokens_total": generated,
-					"sglang:num_requests_total": requests, "sglang:num_aborted_requests_total": 0,
-					"sglang:spec_verify_calls_total": steps, "sglang:cached_tokens_total": cached,
-					`sglang:realtime_tokens_total|mode="decode"`:          steps + drafts,
-					`sglang:realtime_tokens_total|mode="prefill_compute"`: prompts - cached,
-					`sglang:realtime_tokens_total|mode="prefill_cache"`:   cached,
-					"sglang:num_running_reqs":                             0, "sglang:num_queue_reqs": 0,
-				},
-				"vllm": {
-					"vllm:prompt_tokens_total": prompts, "vllm:generation_tokens_total": generated,
-					"vllm:prefix_cache_hits_total": cached, "vllm:spec_decode_num_drafts_total": steps,
-					"vllm:spec_decode_num_accepted_tokens_total": drafts, "vllm:spec_decode_num_accepted_tokens_per_pos_total": drafts,
-					"vllm:request_success_total": requests, "vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0,
-				},
-				"llamacpp": {
-					"llamacpp:prompt_tokens_total": prompts - cached, "llamacpp:prompt_tokens_cached_total": cached,
-					"llamacpp:tokens_predicted_total": generated, "llamacpp:spec_decode_num_drafts_total": steps,
-					"llamacpp:spec_decode_num_accepted_tokens_total": drafts, "llamacpp:requests_processing": 0,
-				},
-			}[shape]
+			want := countedBy(shape, r.server.Truth())
 			var names []string
 			for name := range want {
 				names = append(names, name)

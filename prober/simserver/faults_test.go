@@ -111,6 +111,17 @@ func TestStreamFaults(t *testing.T) {
 		{"Degenerate", Faults{Degenerate: true}, func(t *testing.T, a answer, q TruthRequest) {
 			want(t, len(q.Accepted) == 25, "%d steps", len(q.Accepted))
 		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { streamFault(t, c.faults, c.check) })
+	}
+}
+
+func TestModelFaults(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		faults Faults
+		check  func(t *testing.T, a answer, q TruthRequest)
+	}{
 		{"TruncatePrompt", Faults{TruncatePrompt: 2000}, func(t *testing.T, a answer, q TruthRequest) {
 			got := dig(t, a.json(t, -2), "usage", "prompt_tokens")
 			want(t, q.PromptTokens == 1500 && got == 1500.0, "%d tokens, told %v", q.PromptTokens, got)
@@ -121,16 +132,20 @@ func TestStreamFaults(t *testing.T) {
 			near(t, "step", q.StepSeconds[5], 3*p.StepSeconds(3020), 0.21)
 		}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, Config{Shape: "vllm", Faults: c.faults}, func(r *rig) {
-				a := r.completion(object{
-					"stream": true, "stream_options": object{"include_usage": true, "continuous_usage_stats": true}, "max_tokens": 400,
-				})
-				time.Sleep(time.Minute) // what was cut off is aborted
-				c.check(t, a, r.lastTruth())
-			})
-		})
+		t.Run(c.name, func(t *testing.T) { streamFault(t, c.faults, c.check) })
 	}
+}
+
+// streamFault streams one answer from a faulty server.
+func streamFault(t *testing.T, faults Faults, check func(t *testing.T, a answer, q TruthRequest)) {
+	t.Helper()
+	inBubble(t, Config{Shape: "vllm", Faults: faults}, func(r *rig) {
+		a := r.completion(object{
+			"stream": true, "stream_options": object{"include_usage": true, "continuous_usage_stats": true}, "max_tokens": 400,
+		})
+		time.Sleep(time.Minute) // what was cut off is aborted
+		check(t, a, r.lastTruth())
+	})
 }
 
 func TestRoleChunkEarly(t *testing.T) {

@@ -1,6 +1,7 @@
 package simserver
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -67,7 +68,7 @@ func (s *Server) budget(c *call, asked int, ignoreEOS bool) {
 }
 
 // refused answers what is refused before the body is understood: a model that loads, an ill server.
-func (s *Server) refused(w http.ResponseWriter, r *http.Request) bool {
+func (s *Server) refused(w http.ResponseWriter) bool {
 	n := s.requests.Add(1)
 	f := s.config.Faults
 	if s.loading() {
@@ -130,6 +131,7 @@ func (s *Server) run(r *http.Request, c *call, sp speaker, st *stream) {
 	for scheduled := false; ; {
 		events, err := s.engine.wait(r.Context(), c.job, tick)
 		if err != nil {
+			cutOff(err)
 			return
 		}
 		if len(events) == 0 {
@@ -173,12 +175,20 @@ func (s *Server) runWhole(r *http.Request, c *call, sp speaker) {
 	for {
 		events, err := s.engine.wait(r.Context(), c.job, nil)
 		if err != nil {
+			cutOff(err)
 			return
 		}
 		if events[len(events)-1].final {
 			sp.whole(c.output)
 			return
 		}
+	}
+}
+
+// cutOff breaks the connection of a request that a closing server leaves behind, as a crash would.
+func cutOff(err error) {
+	if errors.Is(err, errClosed) {
+		panic(http.ErrAbortHandler) // net/http's way of breaking off an answer
 	}
 }
 

@@ -62,10 +62,10 @@ const (
 )
 
 func (s llama) generate(w http.ResponseWriter, r *http.Request, kind int) {
-	if s.refused(w, r) {
+	if s.refused(w) {
 		return
 	}
-	b, p := readBody(w, r)
+	b, p := readBody(r)
 	if p != nil {
 		s.refuse(w, p)
 		return

@@ -41,10 +41,10 @@ func (s openai) routes(mux *http.ServeMux) {
 }
 
 func (s openai) generate(w http.ResponseWriter, r *http.Request, chat bool) {
-	if s.refused(w, r) {
+	if s.refused(w) {
 		return
 	}
-	b, p := readBody(w, r)
+	b, p := readBody(r)
 	if p != nil {
 		s.refuse(w, p)
 		return

@@ -140,3 +140,34 @@ func TestContentionSlows(t *testing.T) {
 		}
 	})
 }
+
+// Drift makes steps grow with the age of the server, and slow modes take whole requests.
+func TestDriftAndSlowModes(t *testing.T) {
+	drifting, slow := noiseless(profile(t, "")), noiseless(profile(t, ""))
+	drifting.DriftPerHour = 0.2
+	slow.SlowShare, slow.SlowFactor = 0.5, 2
+	mean := func(q TruthRequest) float64 {
+		sum := 0.0
+		for _, s := range q.StepSeconds {
+			sum += s
+		}
+		return sum / float64(len(q.StepSeconds))
+	}
+	inBubble(t, Config{Shape: "sglang", Profile: drifting}, func(r *rig) {
+		r.post("/generate", native(prompt(2000, 1), 60, false))
+		fresh := mean(r.lastTruth())
+		time.Sleep(5 * time.Hour)
+		r.post("/generate", native(prompt(2000, 2), 60, false))
+		near(t, "drift over five hours", mean(r.lastTruth())/fresh, 2, 0.02)
+	})
+	inBubble(t, Config{Shape: "sglang", Profile: slow}, func(r *rig) {
+		modes := map[bool]int{}
+		for i := range int32(40) {
+			r.post("/generate", native(prompt(2000, i), 10, false))
+			modes[mean(r.lastTruth()) > 1.5*slow.StepSeconds(2000)]++
+		}
+		if modes[true] < 10 || modes[false] < 10 {
+			t.Errorf("slow %d, fast %d", modes[true], modes[false])
+		}
+	})
+}

@@ -70,8 +70,8 @@ func badRequest(format string, args ...any) *problem {
 
 // readBody decodes a request. Long lists of ids are read by a scanner of their own: a general decoder would take longer
 // for 200,000 of them than a fast server's prefill of a cached prompt.
-func readBody(w http.ResponseWriter, r *http.Request) (*body, *problem) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
+func readBody(r *http.Request) (*body, *problem) {
+	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, badRequest("the body cannot be read: %v", err)
 	}

@@ -1,11 +1,14 @@
 package simserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -50,6 +53,7 @@ type Server struct {
 	started  time.Time
 	requests atomic.Int64 // generation requests, for faults that come every so often
 	load     *background
+	once     sync.Once     // of Close
 	ids      atomic.Uint32 // requests that were given an id
 }
 
@@ -128,6 +132,13 @@ func (c *Config) prepare() error {
 // Handler serves the API of the shape and GET /truth.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Requests are read before they are judged: a refusal that comes while the client still writes may be lost.
+		whole, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
+		if err != nil {
+			writeJSON(w, http.StatusBadRequest, s.proto.problem(badRequest("the body cannot be read: %v", err)))
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(whole))
 		if s.script.play(w, r) {
 			return
 		}
@@ -147,10 +158,12 @@ func (s *Server) authorized(r *http.Request) bool {
 	return ok && key == s.config.APIKey
 }
 
-// Close ends the server's goroutines; requests that run are cut off.
+// Close ends the server's goroutines; requests that run are cut off. It may be called again.
 func (s *Server) Close() {
-	s.load.close()
-	s.engine.close()
+	s.once.Do(func() {
+		s.load.close()
+		s.engine.close()
+	})
 }
 
 // loading tells whether the model still loads.

@@ -71,10 +71,10 @@ func (s sglang) fit(prompt, asked int) int {
 }
 
 func (s sglang) openai(w http.ResponseWriter, r *http.Request, chat bool) {
-	if s.refused(w, r) {
+	if s.refused(w) {
 		return
 	}
-	b, p := readBody(w, r)
+	b, p := readBody(r)
 	if p != nil {
 		p.kind = "Bad Request"
 		s.refuse(w, p)

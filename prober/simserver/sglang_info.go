@@ -148,7 +148,7 @@ func (s sglang) abortRequest(w http.ResponseWriter, r *http.Request) {
 		RID string `json:"rid"`
 		All bool   `json:"abort_all"`
 	}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&in); err != nil {
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		s.refuse(w, badRequest("the body is not valid: %v", err))
 		return
 	}
@@ -167,7 +167,7 @@ type tokenizeBody struct {
 
 func (s *Server) readTokenize(w http.ResponseWriter, r *http.Request) (tokenizeBody, bool) {
 	var in tokenizeBody
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&in); err != nil {
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		s.refuse(w, badRequest("the body is not valid: %v", err))
 		return in, false
 	}

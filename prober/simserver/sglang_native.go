@@ -7,10 +7,10 @@ import (
 
 // generate is SGLang's native endpoint: the head of a stream goes out at once and each object repeats all before it.
 func (s sglang) generate(w http.ResponseWriter, r *http.Request) {
-	if s.refused(w, r) {
+	if s.refused(w) {
 		return
 	}
-	b, p := readBody(w, r)
+	b, p := readBody(r)
 	if p != nil {
 		s.refuseNative(w, p, false)
 		return
@@ -68,18 +68,19 @@ func (s sglang) refuseNative(w http.ResponseWriter, p *problem, stream bool) {
 type sglangNative struct {
 	sglang
 	*call
-	st *stream
-	w  http.ResponseWriter
+	st   *stream
+	w    http.ResponseWriter
+	text string // so far
 }
 
 func (a *sglangNative) scheduled()   {}
 func (a *sglangNative) progress(int) {}
 func (a *sglangNative) ping()        {}
 
-func (a *sglangNative) chunk(_, all []int32) { a.st.event(a.answer(all, false)) }
+func (a *sglangNative) chunk(tokens, all []int32) { a.st.event(a.answer(tokens, all, false)) }
 
-func (a *sglangNative) end(_, all []int32) {
-	a.st.event(a.answer(all, true))
+func (a *sglangNative) end(tokens, all []int32) {
+	a.st.event(a.answer(tokens, all, true))
 	a.st.raw("data: [DONE]\n\n")
 }
 
@@ -90,7 +91,7 @@ func (a *sglangNative) fail(p *problem) {
 	a.st.raw("data: [DONE]\n\n")
 }
 
-func (a *sglangNative) whole(all []int32) { writeJSON(a.w, http.StatusOK, a.answer(all, true)) }
+func (a *sglangNative) whole(all []int32) { writeJSON(a.w, http.StatusOK, a.answer(all, all, true)) }
 
 // refuse is how the scheduler's refusal shows: an answer that was aborted.
 func (a *sglangNative) refuse(p *problem) {
@@ -108,8 +109,9 @@ func (a *sglangNative) refuse(p *problem) {
 	a.st.flush()
 }
 
-func (a *sglangNative) answer(all []int32, final bool) object {
-	return object{"text": a.tok.decode(all), "output_ids": all, "meta_info": a.metaInfo(a.job, len(all), final)}
+func (a *sglangNative) answer(tokens, all []int32, final bool) object {
+	a.text += a.tok.decode(tokens)
+	return object{"text": a.text, "output_ids": all, "meta_info": a.metaInfo(a.job, len(all), final)}
 }
 
 // metaInfo is what SGLang tells of a request beside its text.

@@ -70,10 +70,10 @@ func (s vllm) detokenize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s vllm) generate(w http.ResponseWriter, r *http.Request, chat bool) {
-	if s.refused(w, r) {
+	if s.refused(w) {
 		return
 	}
-	b, p := readBody(w, r)
+	b, p := readBody(r)
 	if p != nil {
 		s.refuse(w, p)
 		return

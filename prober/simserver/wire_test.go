@@ -1,7 +1,9 @@
 package simserver
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -289,6 +291,38 @@ func TestLlamaStream(t *testing.T) {
 			t.Errorf("native end %v", end)
 		}
 	})
+}
+
+// A long prefill meets comments that keep the connection open.
+func TestLlamaPings(t *testing.T) {
+	inBubble(t, Config{Shape: "llamacpp"}, func(r *rig) {
+		data, _ := json.Marshal(object{"prompt": prompt(131_072, 1), "max_tokens": 1, "stream": true})
+		resp, err := r.client.Post("http://sim/v1/completions", "application/json", bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		all, err := io.ReadAll(resp.Body)
+		if n := bytes.Count(all, []byte(":\n\n")); err != nil || n != 4 { // 138 s of prefill, one each 30 s
+			t.Errorf("%d comments, %v", n, err)
+		}
+	})
+}
+
+// A server that is closed cuts off what it was answering.
+func TestCloseCutsOff(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		inBubble(t, Config{Shape: "vllm"}, func(r *rig) {
+			done := make(chan answer)
+			go func() { done <- r.completion(object{"prompt": prompt(60_010, 1), "stream": stream}) }()
+			time.Sleep(10 * time.Second)
+			r.server.engine.abortMatching(func(string) bool { return false }) // wakes the engine for nothing
+			go r.server.Close()
+			if a := <-done; a.err == nil {
+				t.Errorf("stream %v: the answer ended well: %+v", stream, a)
+			}
+		})
+	}
 }
 
 func TestChatStreams(t *testing.T) {
