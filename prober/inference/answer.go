@@ -1,7 +1,6 @@
 package inference
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ type answer struct {
 	running   bool // the server counts while it streams, not only at the end
 	tail      bool // usage came in an event of its own
 	full      string
-	finishAt  time.Duration
+	finishAt  time.Duration // when the finish reason came
 	finish    finish
 	wireError *serverError // an error inside the body
 }
@@ -49,55 +48,26 @@ func (a *answer) event(data []byte, at time.Duration) {
 		return
 	}
 	a.events++
-	if a.errorIn(e, data) {
+	if e.failed {
+		if a.wireError == nil {
+			refused := classify(0, data)
+			a.wireError = &refused
+		}
 		return
 	}
-	text, ids := a.content(e)
-	a.usage(e)
-	a.details(e)
-	a.evidence(e, text, ids, at)
-}
-
-// errorIn notes an error inside the body, flat, nested or a bare string.
-func (a *answer) errorIn(e event, data []byte) bool {
-	present := len(e.Error) > 0 && !bytes.Equal(e.Error, []byte("null"))
-	if !present && e.Object != "error" {
-		return false
-	}
-	if a.wireError == nil {
-		refused := classify(0, data)
-		a.wireError = &refused
-	}
-	return true
-}
-
-// content is the text of all channels and the number of token ids in an event.
-func (a *answer) content(e event) (text string, ids int) {
-	if e.MetaInfo != nil {
-		ids = int(e.OutputIDs)
-		text = a.increment(e.Text)
-		a.finished(e.MetaInfo.FinishReason)
-	}
-	for _, c := range e.Choices {
-		ids += int(c.TokenIDs)
-		text += c.Text
-		for _, d := range []*delta{c.Delta, c.Message} {
-			if d == nil {
-				continue
-			}
-			reasoning := d.Reasoning
-			if reasoning == "" {
-				reasoning = d.ReasoningContent
-			}
-			text += string(reasoning) + string(d.Content)
-			ids += int(d.ToolCalls)
-		}
-		a.finished(c.FinishReason)
+	if e.info != nil {
+		e.text = a.increment(e.text)
 	}
 	if room := maxText - len(a.text); room > 0 {
-		a.text = append(a.text, clip(text, room)...)
+		a.text = append(a.text, clip(e.text, room)...)
 	}
-	return text, ids
+	if e.finish.kind != "" {
+		a.finish = e.finish
+		a.resp.FinishReason = e.finish.kind
+	}
+	a.usage(e)
+	a.details(e)
+	a.evidence(e, at)
 }
 
 // increment is the new part of a text that the server repeats from its start, or the whole of it where it streams increments.
@@ -110,82 +80,71 @@ func (a *answer) increment(text string) string {
 	return text
 }
 
-func (a *answer) finished(f finish) {
-	if f.Type != "" {
-		a.finish = f
-		a.resp.FinishReason = f.Type
-	}
-}
-
-// usage keeps the last usage that is not empty; usages are never summed. Zeros in every chunk mean nothing.
+// usage keeps the last usage that is not empty; usages are never summed.
 func (a *answer) usage(e event) {
-	if m := e.MetaInfo; m != nil {
-		a.counts(m.PromptTokens, m.CompletionTokens, m.CachedTokens)
+	if e.info != nil {
+		a.counts(e.info.usage)
 	}
-	u := e.Usage
-	if u == nil || value(u.PromptTokens) <= 0 && value(u.CompletionTokens) <= 0 {
-		return
+	if e.usage != nil && !e.usage.empty() {
+		a.counts(*e.usage)
+		a.tail = a.tail || e.choices == 0
 	}
-	var cached *int
-	if u.PromptDetails != nil {
-		cached = u.PromptDetails.CachedTokens
-	}
-	a.counts(u.PromptTokens, u.CompletionTokens, cached)
-	a.tail = a.tail || len(e.Choices) == 0
 }
 
-func (a *answer) counts(prompt, completion, cached *int) {
-	keep(&a.resp.PromptTokens, prompt)
-	keep(&a.resp.CompletionTokens, completion)
-	keep(&a.resp.CachedTokens, cached)
+func (a *answer) counts(u usage) {
+	keep(&a.resp.PromptTokens, u.prompt)
+	keep(&a.resp.CompletionTokens, u.completion)
+	keep(&a.resp.CachedTokens, u.cached)
 }
 
 // evidence decides whether an event brought a token, and how many. Counted usage is evidence where the server counts while
 // it streams: a count that first shows up with the finish reason or in an event of its own sums up the past.
-func (a *answer) evidence(e event, text string, ids int, at time.Duration) {
-	if e.MetaInfo == nil && len(e.Choices) == 0 {
+func (a *answer) evidence(e event, at time.Duration) {
+	if e.info == nil && e.choices == 0 {
 		return
 	}
-	ended := a.finishAt != 0
-	if a.finish.Type != "" && !ended {
+	if a.finish.kind != "" && a.finishAt == 0 {
 		a.finishAt = at
 	}
-	tokens, known := a.growth(e, ended || a.finishAt != 0)
-	if n := chunkIDs(e); n > 0 && !known {
-		tokens, known = n, true
+	tokens, known, told := a.growth(e)
+	if e.tokens > 0 && !known {
+		tokens, known = e.tokens, true
 	}
-	if text == "" && ids == 0 && tokens == 0 {
+	if e.text == "" && e.calls == 0 && tokens == 0 {
 		return
 	}
 	a.resp.LastToken = at
 	if known && tokens == 0 && len(a.resp.Chunks) > 0 {
 		return // text of tokens that were counted before
 	}
+	if !told {
+		a.trusted = false
+	}
 	if !known {
-		tokens, a.trusted = 0, false
+		tokens = 0
 	}
 	a.chunk(at, tokens)
 }
 
-// growth is the number of tokens that an event adds to the server's running count; known is false where the server does
-// not keep one, or where it skipped a chunk.
-func (a *answer) growth(e event, finished bool) (tokens int, known bool) {
+// growth is the number of tokens that an event adds to the server's running count: told says that the event has one, known
+// that every chunk before had.
+func (a *answer) growth(e event) (tokens int, known, told bool) {
 	now := 0
 	switch {
-	case e.MetaInfo != nil && e.MetaInfo.CompletionTokens != nil:
-		now, a.running = *e.MetaInfo.CompletionTokens, true
-	case e.Usage != nil && e.Usage.CompletionTokens != nil && value(e.Usage.PromptTokens)+*e.Usage.CompletionTokens > 0:
-		now = *e.Usage.CompletionTokens
-		a.running = a.running || !finished
+	case e.info != nil && e.info.completion != nil:
+		now, a.running = *e.info.completion, true
+	case e.usage != nil && e.usage.completion != nil && !e.usage.empty():
+		now = *e.usage.completion
+		a.running = a.running || a.finish.kind == ""
 	default:
-		return 0, false
+		return 0, false, false
 	}
 	if !a.running || now < a.counted {
-		return 0, false
+		return 0, false, false
 	}
 	tokens, known = now-a.counted, a.trusted
 	a.counted, a.trusted = now, true
-	return tokens, known
+	return tokens, known, true
 }
 
 func (a *answer) chunk(at time.Duration, tokens int) {
@@ -210,7 +169,7 @@ func (a *answer) close(streamed bool, total time.Duration) {
 	// The token of a leg with max_tokens 1 can be one that has no text, such as the end of a sequence: then the finish
 	// reason is all that tells of it.
 	silent := len(r.Chunks) == 0 && a.maxTokens == 1 && a.finishAt != 0
-	if silent && (value(r.CompletionTokens) == 1 || r.CompletionTokens == nil && a.finish.Type == "length") {
+	if silent && (value(r.CompletionTokens) == 1 || r.CompletionTokens == nil && a.finish.kind == "length") {
 		r.LastToken = a.finishAt
 		a.chunk(a.finishAt, value(r.CompletionTokens))
 	}
@@ -220,9 +179,9 @@ func (a *answer) close(streamed bool, total time.Duration) {
 func (a *answer) complete(broken bool) bool {
 	counted := a.resp.CompletionTokens != nil
 	if a.resp.Done {
-		return a.finish.Type != "" || counted
+		return a.finish.kind != "" || counted
 	}
-	return !broken && (a.finish.Type != "" || counted && (a.tail || !a.resp.Streamed))
+	return !broken && (a.finish.kind != "" || counted && (a.tail || !a.resp.Streamed))
 }
 
 // fault is the error that the body itself carries, nil where it carries none.
@@ -234,36 +193,27 @@ func (a *answer) fault() *serverError {
 		}
 		return &inside
 	}
-	switch a.finish.Type {
+	switch a.finish.kind {
 	case "abort", "error":
-		e := serverError{class: Aborted, text: "the server ended the request with finish reason " + a.finish.Type}
-		if a.finish.Type == "error" {
+		e := serverError{class: Aborted, text: "the server ended the request with finish reason " + a.finish.kind}
+		if a.finish.kind == "error" {
 			e.class = StreamError
 		}
-		if a.finish.Message != "" {
-			said, _ := json.Marshal(map[string]string{"message": a.finish.Message, "code": string(a.finish.Status)})
+		if a.finish.message != "" {
+			said, _ := json.Marshal(map[string]string{"message": a.finish.message, "code": a.finish.status})
 			if told := classify(0, said); told.class == ContextOverflow || told.class == Overloaded {
 				e.class, e.limit = told.class, told.limit
 			}
-			e.text = a.finish.Message
+			e.text = a.finish.message
 		}
 		return &e
 	}
 	return nil
 }
 
-// chunkIDs is the number of token ids that the choices of an event carry: ids of increments, so tokens of this event.
-func chunkIDs(e event) int {
-	n := 0
-	for _, c := range e.Choices {
-		n += int(c.TokenIDs)
-	}
-	return n
-}
-
-// keep replaces a count by a later one that makes sense.
+// keep replaces a count by a later one.
 func keep(to **int, n *int) {
-	if n != nil && *n >= 0 {
+	if n != nil {
 		*to = n
 	}
 }

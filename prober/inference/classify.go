@@ -126,41 +126,51 @@ func parseErrorBody(body []byte) errorBody {
 }
 
 func parseErrorObject(body []byte) errorBody {
-	var o struct {
-		Error   json.RawMessage `json:"error"`
-		Message looseString     `json:"message"`
-		Detail  looseString     `json:"detail"`
-		Type    looseString     `json:"type"`
-		Code    looseString     `json:"code"`
-		Param   looseString     `json:"param"`
-		Limit   int             `json:"n_ctx"`
-	}
-	if err := json.Unmarshal(body, &o); err != nil && !json.Valid(body) {
+	if !json.Valid(body) {
 		return errorBody{message: string(body)}
 	}
-	if len(o.Error) > 0 && string(o.Error) != "null" {
-		if o.Error[0] == '{' {
-			return parseErrorObject(o.Error)
-		}
-		var s looseString
-		if json.Unmarshal(o.Error, &s) == nil && s != "" {
-			o.Message = s
+	d := errorBody{}
+	var detail, code string
+	var inner []byte
+	for key, v := range members(body) {
+		switch key {
+		case "error":
+			inner = v
+		case "message":
+			d.message = text(v)
+		case "detail":
+			detail = text(v)
+		case "type":
+			d.kind = text(v)
+		case "code":
+			code = text(v)
+		case "param":
+			d.param = text(v)
+		case "n_ctx":
+			d.limit = value(count(v))
 		}
 	}
-	d := errorBody{message: string(o.Message), kind: string(o.Type), param: string(o.Param), limit: o.Limit}
+	switch {
+	case null(inner):
+	case inner[0] == '{':
+		return parseErrorObject(inner)
+	default:
+		d.message = text(inner)
+	}
 	if d.message == "" {
-		d.message = string(o.Detail)
+		d.message = detail
 	}
 	if d.message == "" {
 		d.message = string(body)
 	}
-	if code, err := strconv.Atoi(string(o.Code)); err == nil {
-		d.code = code
-	} else {
-		d.noModel = o.Code == "model_not_found"
-		if d.kind == "" || o.Code == "context_length_exceeded" {
-			d.kind = string(o.Code)
-		}
+	n, err := strconv.Atoi(code)
+	if err == nil {
+		d.code = n
+		return d
+	}
+	d.noModel = code == "model_not_found"
+	if d.kind == "" || code == "context_length_exceeded" {
+		d.kind = code
 	}
 	return d
 }

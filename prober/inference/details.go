@@ -8,25 +8,21 @@ import (
 // details keeps what an event says beyond text and usage: speculation, queue and prefill times, the replica.
 func (a *answer) details(e event) {
 	r := a.resp
-	if e.Slot != nil {
-		r.Replica = strconv.Itoa(*e.Slot)
+	if e.slot != nil {
+		r.Replica = strconv.Itoa(*e.slot)
 	}
-	infos := []*metaInfo{e.MetaInfo}
-	for _, c := range e.Choices {
-		infos = append(infos, c.MetaInfo)
-	}
-	for _, m := range infos {
-		if m != nil {
-			a.metaInfo(m)
+	for _, info := range append(e.infos, e.info) {
+		if info != nil {
+			a.metaInfo(info)
 		}
 	}
-	if e.Ext != nil && e.Ext.Spec != nil {
-		a.spec(e.Ext.Spec.spec(value(r.CompletionTokens), "sglext"))
+	if e.spec != nil {
+		a.spec(e.spec.spec(value(r.CompletionTokens), "sglext"))
 	}
-	if t := e.Timings; t != nil {
-		a.timings(t)
+	if e.timings != nil {
+		a.timings(e.timings)
 	}
-	if m := e.Metrics; m != nil {
+	if m := e.metrics; m != nil {
 		r.Prefill, r.Queued = milliseconds(m.TTFT), milliseconds(m.Queue)
 		if s := m.Spec; s != nil && s.Steps > 0 && s.Accepted >= 0 {
 			a.spec(&Spec{Steps: s.Steps, Drafts: s.Accepted, Histogram: histogram(s.Histogram, s.Steps), Source: "metrics"})
@@ -36,9 +32,9 @@ func (a *answer) details(e event) {
 
 func (a *answer) metaInfo(m *metaInfo) {
 	r := a.resp
-	a.spec(m.spec(value(m.CompletionTokens), "meta_info"))
-	if m.Rank != "" {
-		r.Replica = string(m.Rank)
+	a.spec(m.spec(value(m.completion), "meta_info"))
+	if m.Rank != nil {
+		r.Replica = strconv.Itoa(*m.Rank)
 	}
 	if m.QueueTime > 0 {
 		r.Queued = milliseconds(m.QueueTime * 1000)
@@ -46,7 +42,7 @@ func (a *answer) metaInfo(m *metaInfo) {
 	if m.ForwardEntry > 0 && m.PrefillFinished > m.ForwardEntry {
 		r.Prefill = milliseconds((m.PrefillFinished - m.ForwardEntry) * 1000)
 	}
-	keep(&r.CachedTokens, m.CachedTokens)
+	keep(&r.CachedTokens, m.cached)
 }
 
 // timings reads llama.cpp's. It counts no passes, but each commits one token beside its accepted drafts. Versions that draft

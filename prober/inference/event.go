@@ -1,51 +1,35 @@
 package inference
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 )
 
-// event is everything that any known server says in one event of a stream or in a whole answer.
+// event is what any known server says in one event of a stream, or in a whole answer that is not streamed.
 type event struct {
-	Choices []choice        `json:"choices"`
-	Usage   *usage          `json:"usage"`
-	Error   json.RawMessage `json:"error"`
-	Object  string          `json:"object"`
-	Timings *timings        `json:"timings"`
-	Ext     *extension      `json:"sglext"`
-	Metrics *serverMetrics  `json:"metrics"`
-	Slot    *int            `json:"id_slot"`
-
-	// SGLang's /generate: text and output_ids are cumulative unless the server streams increments.
-	Text      string    `json:"text"`
-	OutputIDs length    `json:"output_ids"`
-	MetaInfo  *metaInfo `json:"meta_info"`
+	choices int    // choices that it carries
+	text    string // generated text of all channels; SGLang's own API repeats it from the start
+	tokens  int    // token ids of this event
+	calls   int    // pieces of tool calls
+	finish  finish
+	usage   *usage
+	failed  bool // it is an error
+	slot    *int
+	info    *metaInfo // of SGLang's own API
+	infos   []*metaInfo
+	timings *timings
+	spec    *specDetails
+	metrics *serverMetrics
 }
 
-type choice struct {
-	Text         string    `json:"text"`
-	Delta        *delta    `json:"delta"`
-	Message      *delta    `json:"message"`
-	TokenIDs     length    `json:"token_ids"`
-	FinishReason finish    `json:"finish_reason"`
-	MetaInfo     *metaInfo `json:"meta_info"`
-}
+// usage counts tokens; nil is not told.
+type usage struct{ prompt, completion, cached *int }
 
-type delta struct {
-	Content          looseString `json:"content"`
-	Reasoning        looseString `json:"reasoning"`
-	ReasoningContent looseString `json:"reasoning_content"`
-	ToolCalls        length      `json:"tool_calls"`
-}
+// empty says that a usage tells nothing: some servers put zeros into every chunk.
+func (u usage) empty() bool { return value(u.prompt) == 0 && value(u.completion) == 0 }
 
-type usage struct {
-	PromptTokens     *int `json:"prompt_tokens"`
-	CompletionTokens *int `json:"completion_tokens"`
-	PromptDetails    *struct {
-		CachedTokens *int `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-}
+// finish is why a request ended; a type "" means that it has not.
+type finish struct{ kind, message, status string }
 
 // timings are llama.cpp's, in milliseconds.
 type timings struct {
@@ -54,10 +38,6 @@ type timings struct {
 	PredictedN    int     `json:"predicted_n"`
 	DraftN        int     `json:"draft_n"`
 	DraftAccepted int     `json:"draft_n_accepted"`
-}
-
-type extension struct {
-	Spec *specDetails `json:"spec_tokens_details"`
 }
 
 // specDetails are SGLang's; each count has had several names.
@@ -70,102 +50,195 @@ type specDetails struct {
 	AcceptHistogram  []int `json:"spec_accept_histogram"`
 }
 
-// metaInfo is what SGLang tells of a request on its own API. Stamps are seconds of the server's clock.
+// metaInfo is what SGLang tells of a request. Stamps are seconds of the server's clock.
 type metaInfo struct {
+	usage
 	specDetails
-	FinishReason     finish      `json:"finish_reason"`
-	PromptTokens     *int        `json:"prompt_tokens"`
-	CompletionTokens *int        `json:"completion_tokens"`
-	CachedTokens     *int        `json:"cached_tokens"`
-	QueueTime        float64     `json:"queue_time"`
-	ForwardEntry     float64     `json:"forward_entry_time"`
-	PrefillFinished  float64     `json:"prefill_finished_time"`
-	Rank             looseString `json:"dp_rank"`
+	QueueTime       float64 `json:"queue_time"`
+	ForwardEntry    float64 `json:"forward_entry_time"`
+	PrefillFinished float64 `json:"prefill_finished_time"`
+	Rank            *int    `json:"dp_rank"`
 }
 
 // serverMetrics are vLLM's per-request metrics, in milliseconds.
 type serverMetrics struct {
-	TTFT  float64   `json:"time_to_first_token_ms"` // from scheduling, so without the queue
-	Queue float64   `json:"queue_time_ms"`
-	Spec  *vllmSpec `json:"speculative_decoding"`
+	TTFT  float64 `json:"time_to_first_token_ms"` // from scheduling, so without the queue
+	Queue float64 `json:"queue_time_ms"`
+	Spec  *struct {
+		Steps     int   `json:"num_spec_steps"`
+		Accepted  int   `json:"num_accepted_draft_tokens"`
+		Histogram []int `json:"acceptance_histogram"` // index = accepted drafts
+	} `json:"speculative_decoding"`
 }
 
-type vllmSpec struct {
-	Steps     int   `json:"num_spec_steps"`
-	Accepted  int   `json:"num_accepted_draft_tokens"`
-	Histogram []int `json:"acceptance_histogram"` // index = accepted drafts
-}
+var errNotJSON = errors.New("the event is not JSON")
 
-// parseEvent decodes one event. A member of an unexpected type is skipped; only what is no JSON at all is an error.
-func parseEvent(data []byte) (event, error) {
-	var e event
-	err := json.Unmarshal(data, &e)
-	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		err = nil
+// parseEvent decodes one event. A member of an unexpected kind counts as absent; only what is no JSON at all is an error.
+func parseEvent(data []byte) (e event, err error) {
+	if !json.Valid(data) {
+		return e, errNotJSON
 	}
-	return e, err
-}
-
-// length is the number of elements of a JSON list of numbers or objects: no more of it is wanted.
-type length int
-
-func (l *length) UnmarshalJSON(b []byte) error {
-	*l = 0
-	if len(b) < 3 || b[0] != '[' {
-		return nil
-	}
-	depth, n, quoted := 0, 0, false
-	for i := 1; i < len(b)-1; i++ {
-		switch c := b[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '[' || c == '{':
-			depth++
-		case c == ']' || c == '}':
-			depth--
-		case c == ',' && depth == 0:
-			n++
+	var whole string // beside meta_info only
+	var ids []byte
+	for key, v := range members(data) {
+		switch key {
+		case "choices":
+			for c := range elements(v) {
+				e.choice(c)
+			}
+		case "usage":
+			e.usage = parseUsage(v)
+		case "error":
+			e.failed = e.failed || !null(v)
+		case "object":
+			e.failed = e.failed || string(v) == `"error"`
+		case "timings":
+			e.timings = decode[timings](v)
+		case "sglext":
+			for key, v := range members(v) {
+				if key == "spec_tokens_details" {
+					e.spec = decode[specDetails](v)
+				}
+			}
+		case "metrics":
+			e.metrics = decode[serverMetrics](v)
+		case "id_slot":
+			e.slot = count(v)
+		case "meta_info":
+			e.info, e.finish = parseInfo(v)
+		case "text":
+			whole = text(v)
+		case "output_ids":
+			ids = v
 		}
 	}
-	if len(bytes.TrimSpace(b[1:len(b)-1])) > 0 {
-		*l = length(n + 1)
+	if e.info != nil {
+		e.text, e.calls = whole, length(ids)
 	}
-	return nil
+	return e, nil
 }
 
-// looseString is a string, or the text of whatever else stands in its place; "" for null.
-type looseString string
-
-func (s *looseString) UnmarshalJSON(b []byte) error {
-	*s = ""
-	switch {
-	case string(b) == "null":
-	case b[0] == '"':
-		return json.Unmarshal(b, (*string)(s))
-	default:
-		*s = looseString(b)
+func (e *event) choice(c []byte) {
+	e.choices++
+	for key, v := range members(c) {
+		switch key {
+		case "text":
+			e.text += text(v)
+		case "delta", "message":
+			e.delta(v)
+		case "token_ids":
+			e.tokens += length(v)
+		case "finish_reason":
+			if f := parseFinish(v); f.kind != "" {
+				e.finish = f
+			}
+		case "meta_info":
+			if info, _ := parseInfo(v); info != nil {
+				e.infos = append(e.infos, info)
+			}
+		}
 	}
-	return nil
 }
 
-// finish is a finish reason: a string, or SGLang's object.
-type finish struct {
-	Type    string      `json:"type"`
-	Message string      `json:"message"`
-	Status  looseString `json:"status_code"`
+// delta adds the channels of a chat message. Some servers write the reasoning twice, under its old and its new name.
+func (e *event) delta(d []byte) {
+	var reasoning, old, content string
+	for key, v := range members(d) {
+		switch key {
+		case "content":
+			content = text(v)
+		case "reasoning":
+			reasoning = text(v)
+		case "reasoning_content":
+			old = text(v)
+		case "tool_calls":
+			e.calls += length(v)
+		}
+	}
+	if reasoning == "" {
+		reasoning = old
+	}
+	e.text += reasoning + content
 }
 
-func (f *finish) UnmarshalJSON(b []byte) error {
-	*f = finish{}
-	switch b[0] {
-	case '"':
-		return json.Unmarshal(b, &f.Type)
-	case '{':
-		type plain finish
-		return json.Unmarshal(b, (*plain)(f))
+func parseUsage(v []byte) *usage {
+	if null(v) {
+		return nil
 	}
-	return nil
+	u := &usage{}
+	for key, v := range members(v) {
+		switch key {
+		case "prompt_tokens":
+			u.prompt = count(v)
+		case "completion_tokens":
+			u.completion = count(v)
+		case "prompt_tokens_details":
+			for key, v := range members(v) {
+				if key == "cached_tokens" {
+					u.cached = count(v)
+				}
+			}
+		}
+	}
+	return u
+}
+
+// parseInfo reads the counts of a meta_info, and the rest of the last one: the others have none.
+func parseInfo(v []byte) (*metaInfo, finish) {
+	if null(v) {
+		return nil, finish{}
+	}
+	info, f := &metaInfo{}, finish{}
+	for key, v := range members(v) {
+		if key == "finish_reason" {
+			f = parseFinish(v)
+		}
+	}
+	if f.kind != "" {
+		info = decode[metaInfo](v)
+	}
+	for key, v := range members(v) {
+		switch key {
+		case "prompt_tokens":
+			info.prompt = count(v)
+		case "completion_tokens":
+			info.completion = count(v)
+		case "cached_tokens":
+			info.cached = count(v)
+		}
+	}
+	return info, f
+}
+
+// parseFinish reads a finish reason: a string, or SGLang's object.
+func parseFinish(v []byte) (f finish) {
+	if null(v) {
+		return f
+	}
+	if v[0] == '"' {
+		f.kind = text(v)
+		return f
+	}
+	for key, v := range members(v) {
+		switch key {
+		case "type":
+			f.kind = text(v)
+		case "message":
+			f.message = text(v)
+		case "status_code":
+			f.status = text(v)
+		}
+	}
+	return f
+}
+
+// decode is for what comes once in an answer. Members of an unexpected kind are left out.
+func decode[T any](v []byte) *T {
+	var t T
+	if err := json.Unmarshal(v, &t); err != nil {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
+			return nil
+		}
+	}
+	return &t
 }

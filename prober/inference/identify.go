@@ -169,22 +169,24 @@ func (c *Client) fetch(ctx context.Context, method, path string, body []byte) ([
 
 // refused is the Error of an answer that is no 200.
 func (x *exchange) refused(e serverError, resp *http.Response) *Error {
-	path := resp.Request.URL.Path
-	var failed *Error
+	path, said := resp.Request.URL.Path, ": "+e.text
+	if e.text == "" {
+		said = " with an empty body"
+	}
+	hint := ""
 	switch {
 	case 300 <= e.status && e.status < 400:
 		to := "elsewhere"
 		if u, err := resp.Location(); err == nil {
 			to = u.Scheme + "://" + u.Host + u.Path
 		}
-		failed = x.fail(e.class, e.status, nil, "%s redirects to %s, which is not followed: set that as the url", path, to)
+		hint = " and redirects to " + to + ", which is not followed: set that as the url"
 	case e.class == Auth:
-		failed = x.fail(e.class, e.status, nil, "%s answered HTTP %d: the server wants credentials, or other ones: %s", path, e.status, e.text)
+		hint = ", so it wants credentials, or other ones"
 	case e.class == Protocol && e.status == http.StatusNotFound:
-		failed = x.fail(e.class, e.status, nil, "%s answered HTTP 404: is this the API's base URL? %s", path, e.text)
-	default:
-		failed = x.fail(e.class, e.status, nil, "%s answered HTTP %d: %s", path, e.status, e.text)
+		hint = ", is this the API's base URL?"
 	}
+	failed := x.fail(e.class, e.status, nil, "%s answered HTTP %d%s%s", path, e.status, hint, said)
 	failed.Limit = e.limit
 	return failed
 }

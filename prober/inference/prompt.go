@@ -44,7 +44,7 @@ func digits(id int32) int {
 	if v < 0 {
 		n, v = 2, -v
 	}
-	for ; v >= 10; v /= 10 {
+	for power := int64(10); v >= power; power *= 10 {
 		n++
 	}
 	return n

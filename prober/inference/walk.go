@@ -1,0 +1,151 @@
+package inference
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The functions here walk over JSON that json.Valid has passed, without decoding what nobody asks for: a stream has a small
+// event for each step of the server, and decoding must not delay the next read.
+
+// members yields the members of an object: the key as it is written, and the value. Anything else has none.
+func members(b []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		i := blank(b, 0)
+		if i == len(b) || b[i] != '{' {
+			return
+		}
+		for i = blank(b, i+1); i < len(b) && b[i] == '"'; {
+			end := skip(b, i)
+			key := b[i+1 : end-1]
+			i = blank(b, blank(b, end)+1) // over the colon
+			end = skip(b, i)
+			if !yield(string(key), b[i:end]) {
+				return
+			}
+			i = blank(b, end)
+			if i < len(b) && b[i] == ',' {
+				i = blank(b, i+1)
+			}
+		}
+	}
+}
+
+// elements yields the elements of a list. Anything else has none.
+func elements(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		i := blank(b, 0)
+		if i == len(b) || b[i] != '[' {
+			return
+		}
+		for i = blank(b, i+1); i < len(b) && b[i] != ']'; {
+			end := skip(b, i)
+			if !yield(b[i:end]) {
+				return
+			}
+			i = blank(b, end)
+			if i < len(b) && b[i] == ',' {
+				i = blank(b, i+1)
+			}
+		}
+	}
+}
+
+// blank is the first index from i on that is no white space.
+func blank(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skip is the index after the value that begins at i.
+func skip(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		case ',', ':', ' ', '\n', '\t', '\r':
+			i++
+		default: // a number, true, false or null
+			for i < len(b) && !delimiter(b[i]) {
+				i++
+			}
+		}
+		if depth <= 0 {
+			return i
+		}
+	}
+	return i
+}
+
+func delimiter(c byte) bool {
+	switch c {
+	case ',', ':', '}', ']', ' ', '\n', '\t', '\r':
+		return true
+	}
+	return false
+}
+
+// skipString is the index after the string whose opening quote stands at i.
+func skipString(b []byte, i int) int {
+	for i++; i < len(b); i++ {
+		next := bytes.IndexByte(b[i:], '"')
+		if next < 0 {
+			return len(b)
+		}
+		escape := bytes.IndexByte(b[i:i+next], '\\')
+		if escape < 0 {
+			return i + next + 1
+		}
+		i += escape + 1 // what is escaped cannot end the string
+	}
+	return len(b)
+}
+
+// text is a string value; "" for null, and for values of any other kind as they are written.
+func text(v []byte) string {
+	if null(v) {
+		return ""
+	}
+	if v[0] != '"' {
+		return string(v)
+	}
+	if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		return string(inner)
+	}
+	var s string
+	if json.Unmarshal(v, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// count is a number that counts something; nil for anything else.
+func count(v []byte) *int {
+	n, err := strconv.Atoi(string(v))
+	if err != nil || n < 0 {
+		return nil
+	}
+	return &n
+}
+
+func null(v []byte) bool { return len(v) == 0 || v[0] == 'n' }
+
+// length is the number of elements of a list.
+func length(v []byte) (n int) {
+	for range elements(v) {
+		n++
+	}
+	return n
+}
