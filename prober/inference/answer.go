@@ -20,7 +20,7 @@ type answer struct {
 	arrivals  int  // reads that had to wait for the server
 	lastSeen  int  // the arrival of the last chunk
 	counted   int  // completion tokens so far, as the server counts them in the stream
-	trusted   bool // counted covers every chunk so far
+	uncounted int  // chunks since the last count
 	running   bool // the server counts while it streams, not only at the end
 	tail      bool // usage came in an event of its own
 	full      string
@@ -30,7 +30,7 @@ type answer struct {
 }
 
 func newAnswer(resp *Response, maxTokens int) *answer {
-	return &answer{resp: resp, maxTokens: maxTokens, trusted: true}
+	return &answer{resp: resp, maxTokens: maxTokens}
 }
 
 // event takes the data of one event that the read at the given time completed.
@@ -117,11 +117,14 @@ func (a *answer) evidence(e event, at time.Duration) {
 	if known && tokens == 0 && len(a.resp.Chunks) > 0 {
 		return // text of tokens that were counted before
 	}
-	if !told {
-		a.trusted = false
-	}
-	if !known {
+	switch {
+	case !known:
 		tokens = 0
+		if !told {
+			a.uncounted++
+		}
+	case !told:
+		a.counted += tokens
 	}
 	a.chunk(at, tokens)
 }
@@ -142,8 +145,8 @@ func (a *answer) growth(e event) (tokens int, known, told bool) {
 	if !a.running || now < a.counted {
 		return 0, false, false
 	}
-	tokens, known = now-a.counted, a.trusted
-	a.counted, a.trusted = now, true
+	tokens, known = now-a.counted, a.uncounted == 0
+	a.counted, a.uncounted = now, 0
 	return tokens, known, true
 }
 
@@ -165,6 +168,9 @@ func (a *answer) close(streamed bool, total time.Duration) {
 	if !streamed {
 		r.TTFT, r.LastToken, r.Chunks, r.Reads = 0, total, nil, 0
 		return
+	}
+	if last := len(r.Chunks) - 1; a.running && a.uncounted == 1 && value(r.CompletionTokens) > a.counted {
+		r.Chunks[last].Tokens = *r.CompletionTokens - a.counted // the last chunk has the rest of the final count
 	}
 	// The token of a leg with max_tokens 1 can be one that has no text, such as the end of a sequence: then the finish
 	// reason is all that tells of it.

@@ -77,6 +77,18 @@ data: [DONE]
 `,
 			want: Response{Chunks: []Chunk{{}, {}, {Tokens: 2}}, Text: "abc", PromptTokens: ptr(9), CompletionTokens: ptr(9), FinishReason: "stop", Done: true},
 		},
+		"a last chunk without a count has the rest of the final one": {
+			body: `data: {"choices":[{"text":"a"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}
+
+data: {"choices":[{"text":"b","finish_reason":"length"}],"usage":null}
+
+data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4}}
+
+data: [DONE]
+
+`,
+			want: Response{Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}}, Text: "ab", PromptTokens: ptr(9), CompletionTokens: ptr(4), FinishReason: "length", Done: true},
+		},
 		"vllm token ids and per-request metrics": {
 			body: `data: {"choices":[{"text":"","token_ids":[7]}],"usage":null}
 

@@ -40,6 +40,8 @@ func classOf(status int, d errorBody) (Class, int) {
 	limit, overflow := contextLimit(d)
 	proxy := containsAny(lower, "upstream connect error", "disconnect/reset before headers", "no healthy upstream", "bad gateway")
 	switch {
+	case status == http.StatusBadRequest && containsAny(lower, "http request to an https server", "request was sent to https port"):
+		return TLS, 0
 	case status == http.StatusGatewayTimeout || status == http.StatusRequestTimeout || status == 524:
 		return GatewayTimeout, 0
 	case proxy || status == http.StatusBadGateway || 520 <= status && status <= 523:

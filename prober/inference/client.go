@@ -107,7 +107,7 @@ func (c *Client) Complete(ctx context.Context, r Request) (Response, error) {
 		if said == nil || ctx.Err() != nil {
 			return resp, failed
 		}
-		// Each way round ends: there are finitely many optional fields and endpoint families.
+		// Each way round ends: a refusal is of a field that was sent, and there are finitely many of those and of endpoint families.
 		if name, to, ok := leg.refusal(*said, refused); ok {
 			c.refuse(name, to)
 			continue

@@ -183,6 +183,8 @@ func (x *exchange) refused(e serverError, resp *http.Response) *Error {
 		hint = " and redirects to " + to + ", which is not followed: set that as the url"
 	case e.class == Auth:
 		hint = ", so it wants credentials, or other ones"
+	case e.class == TLS:
+		hint = " because the port speaks TLS, use an https:// URL"
 	case e.class == Protocol && e.status == http.StatusNotFound:
 		hint = ", is this the API's base URL?"
 	}

@@ -125,7 +125,7 @@ func (l legRequest) refusal(e serverError, refused map[string]string) (name, to 
 	if name == "" && wordIndex(e.text, "max_tokens") >= 0 && wordIndex(e.text, "max_completion_tokens") >= 0 && l.sends("max_tokens", refused) {
 		return "max_tokens", "max_completion_tokens", true
 	}
-	if member := l.memberAt(e.text, name, first); member != "" {
+	if member := l.memberAt(e.text, name, first, refused); member != "" {
 		name = member
 	}
 	return name, "", name != ""
@@ -157,13 +157,13 @@ func (l legRequest) sends(name string, refused map[string]string) bool {
 
 // memberAt is the member of an object that text names right after the object: `('body', 'stream_options', 'include_usage')`
 // or `stream_options.include_usage` complain about the member only.
-func (l legRequest) memberAt(text, object string, at int) string {
+func (l legRequest) memberAt(text, object string, at int, refused map[string]string) string {
 	if object == "" || at < 0 {
 		return ""
 	}
 	rest := strings.TrimLeft(text[at+len(object):], `'", .[`)
 	for _, f := range l.fields {
-		if f.parent == object && f.optional && wordIndex(rest, f.name) == 0 {
+		if f.parent == object && f.optional && l.sends(f.name, refused) && wordIndex(rest, f.name) == 0 {
 			return f.name
 		}
 	}
