@@ -312,6 +312,7 @@ func TestTransportErrors(t *testing.T) {
 			if err != nil {
 				return
 			}
+			conn.Read(make([]byte, 1))
 			io.WriteString(conn, "SSH-2.0-OpenSSH_9.6\r\n")
 			io.Copy(io.Discard, conn)
 			conn.Close()

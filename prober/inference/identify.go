@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,15 +22,18 @@ const (
 
 // modelList is the answer of /v1/models.
 type modelList struct {
-	Data []struct {
-		ID      string `json:"id"`
-		Root    string `json:"root"`
-		OwnedBy string `json:"owned_by"`
-		Context int    `json:"max_model_len"`
-		Meta    struct {
-			Context int `json:"n_ctx"`
-		} `json:"meta"`
-	} `json:"data"`
+	Data []modelCard `json:"data"`
+}
+
+type modelCard struct {
+	ID      string `json:"id"`
+	Root    string `json:"root"`
+	Parent  string `json:"parent"` // of a LoRA adapter
+	OwnedBy string `json:"owned_by"`
+	Context int    `json:"max_model_len"`
+	Meta    struct {
+		Context int `json:"n_ctx"`
+	} `json:"meta"`
 }
 
 func (l modelList) owner() string {
@@ -39,15 +43,22 @@ func (l modelList) owner() string {
 	return strings.ToLower(l.Data[0].OwnedBy)
 }
 
-// pick finds the configured model, or the first one where none is configured.
+// pick finds the configured model, by its name or else by what it was loaded from, or the first one where none is
+// configured. An adapter has the context of the model that it adapts.
 func (l modelList) pick(configured string) (model string, context int, ok bool) {
-	for _, m := range l.Data {
-		if configured == "" || m.ID == configured || m.Root == configured {
-			if configured != "" {
-				m.ID = configured
-			}
-			return m.ID, m.Context, true
+	for _, fits := range []func(modelCard) bool{
+		func(m modelCard) bool { return configured == "" || m.ID == configured },
+		func(m modelCard) bool { return m.Root == configured },
+	} {
+		i := slices.IndexFunc(l.Data, fits)
+		if i < 0 {
+			continue
 		}
+		m := l.Data[i]
+		if m.Context == 0 && m.Parent != "" {
+			_, m.Context, _ = modelList{slices.Delete(slices.Clone(l.Data), i, i+1)}.pick(m.Parent)
+		}
+		return m.ID, m.Context, true
 	}
 	return "", 0, false
 }
@@ -100,8 +111,7 @@ func (c *Client) models(ctx context.Context) (modelList, error) {
 	err := c.getJSON(ctx, "/v1/models", &list)
 	told, ok := errors.AsType[*Error](err)
 	if ok && told.Status == http.StatusNotFound && c.options.Model != "" && dialectNamed(c.options.Dialect) != nil {
-		page, _ := json.Marshal(map[string]any{"data": []any{map[string]string{"id": c.options.Model}}})
-		return list, json.Unmarshal(page, &list)
+		return modelList{[]modelCard{{ID: c.options.Model}}}, nil
 	}
 	return list, err
 }

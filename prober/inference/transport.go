@@ -141,10 +141,11 @@ func (x *exchange) broken(ctx context.Context, status int, err error) *Error {
 		return x.fail(TLS, status, err, "%s", tlsSentence(err))
 	case !connected:
 		return x.fail(connectClass(err), status, err, "no connection: %v", err)
-	case strings.Contains(err.Error(), "malformed HTTP"):
-		return x.fail(Protocol, status, err, "the answer is not HTTP: is this the right port? (%v)", err)
 	case isReset(err):
 		return x.fail(ConnReset, status, err, "the connection broke before the answer was complete: %v", err)
+	}
+	if status == 0 {
+		return x.fail(Protocol, status, err, "the answer is not HTTP: is this the right port? (%v)", err)
 	}
 	return x.fail(Protocol, status, err, "the answer cannot be read: %v", err)
 }
