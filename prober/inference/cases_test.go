@@ -75,6 +75,9 @@ func replay(t *testing.T, name string, expect map[string]string) {
 			t.Errorf("%d connections for two requests", s.dials)
 		}
 	}
+	if sent := s.dials; (class(got.err) == ConnReset) && sent != 1 {
+		t.Errorf("a request that broke was sent %d times", sent)
+	}
 	for field, want := range expect {
 		checkField(t, got, field, want)
 	}
@@ -122,10 +125,6 @@ func checkField(t *testing.T, got outcome, field, want string) {
 	t.Helper()
 	r := got.resp
 	word, _, _ := strings.Cut(want, " ")
-	class := Class("")
-	if got.err != nil {
-		class = got.err.Class
-	}
 	switch field {
 	case "CASE", "KIND", "INPUT", "RIGHT", "GIVEN", "MUST", "MUST NOT", "next_probe", "probe_success":
 	case "decode_tokens_per_second", "prefill_tokens_per_second", "reason", "failures counted":
@@ -140,8 +139,8 @@ func checkField(t *testing.T, got outcome, field, want string) {
 		if field == "if_not_possible" {
 			word = "bad_request"
 		}
-		if word != string(class) && word != "truncated" {
-			t.Errorf("class %q, want %s", class, want)
+		if word != string(class(got.err)) && word != "truncated" {
+			t.Errorf("class %q, want %s", class(got.err), want)
 		}
 	case "http_status":
 		equal(t, field, r.HTTPStatus, word)
@@ -203,6 +202,14 @@ func checkField(t *testing.T, got outcome, field, want string) {
 	default:
 		t.Errorf("line %q of the expect file is not checked", field)
 	}
+}
+
+// class is the class of an error, "" of none.
+func class(e *Error) Class {
+	if e == nil {
+		return ""
+	}
+	return e.Class
 }
 
 func equal(t *testing.T, field string, got int, want string) {

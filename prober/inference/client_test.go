@@ -126,11 +126,10 @@ func TestRequests(t *testing.T) {
 // TestRefusals drops or renames the one field that a server complains about, and remembers it.
 func TestRefusals(t *testing.T) {
 	for name, test := range map[string]struct {
-		answer  string
-		dialect Dialect
-		gone    string // no longer in the second body
-		kept    string // still there
-		fails   bool
+		answer string
+		gone   string // no longer in the second body
+		kept   string // still there
+		fails  bool
 	}{
 		"an unknown field":           {answer: `{"error":{"message":"Unknown field: cache_salt","code":400}}`, gone: "cache_salt", kept: "ignore_eos"},
 		"by param":                   {answer: `{"error":{"message":"Unrecognized request argument supplied","param":"ignore_eos"}}`, gone: "ignore_eos", kept: "cache_salt"},
@@ -199,6 +198,24 @@ func TestFallBack(t *testing.T) {
 			t.Errorf("a configured api falls back: %v", err)
 		}
 	})
+}
+
+func TestHTTP2(t *testing.T) {
+	for script, want := range map[string]Class{
+		"at 0.5 " + oneToken + "\nat 0.7 end\n":             "",
+		"at 0.5 " + oneToken[:60] + "\nat 0.7 rst_stream\n": ConnReset,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := parseScript(t, "protocol h2\nexchange POST /v1/chat/completions\nstatus 200\n"+script, nil)
+			defer s.sessions.Wait()
+			c := caseClient(t, s)
+			defer c.Close()
+			got := once(t, c, s, Request{Prompt: TextPrompt(strings.Repeat("p", 10_000)), MaxTokens: 17})
+			if class(got.err) != want || want == "" && got.resp.TTFT != 500*time.Millisecond {
+				t.Errorf("%+v, %v", got.resp, got.err)
+			}
+		})
+	}
 }
 
 // TestLinger: a server that leaves the connection open after [DONE] does not hold the leg up.

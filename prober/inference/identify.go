@@ -86,7 +86,6 @@ func (c *Client) Identify(ctx context.Context) (Facts, error) {
 	if f.API == AutoAPI {
 		f.API = d.apis()[0]
 	}
-	f.TokenIDs = d.takesIDs(f.API)
 	c.mu.Lock()
 	if c.dialect != d || c.api == AutoAPI {
 		c.api = f.API
@@ -94,6 +93,7 @@ func (c *Client) Identify(ctx context.Context) (Facts, error) {
 	f.API = c.api
 	c.dialect, c.model = d, f.Model
 	c.mu.Unlock()
+	f.TokenIDs = d.takesIDs(f.API)
 	d.describe(ctx, c, list, &f)
 	if path, _ := d.tokenize(session{}, "", false); path != "" {
 		_, err := c.tokens(ctx, d, session{model: f.Model}, "Hello", false)
@@ -171,7 +171,7 @@ func (c *Client) fetch(ctx context.Context, method, path string, body []byte) ([
 	if err != nil {
 		return nil, x.broken(ctx, resp.StatusCode, err)
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, x.refused(classify(resp.StatusCode, page), resp)
 	}
 	return page, nil

@@ -49,7 +49,7 @@ func (c *Client) send(ctx context.Context, leg legRequest, refused map[string]st
 		resp.Total = time.Since(start)
 		return resp, nil, x.broken(ctx, resp.HTTPStatus, err)
 	}
-	if answered.StatusCode != http.StatusOK {
+	if answered.StatusCode < 200 || answered.StatusCode > 299 {
 		said, _ := io.ReadAll(io.LimitReader(stream, maxErrorBody))
 		resp.Total = time.Since(start)
 		e := classify(answered.StatusCode, said)
