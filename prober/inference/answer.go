@@ -169,8 +169,10 @@ func (a *answer) close(streamed bool, total time.Duration) {
 		r.TTFT, r.LastToken, r.Chunks, r.Reads = 0, total, nil, 0
 		return
 	}
-	if last := len(r.Chunks) - 1; a.running && a.uncounted == 1 && value(r.CompletionTokens) > a.counted {
-		r.Chunks[last].Tokens = *r.CompletionTokens - a.counted // the last chunk has the rest of the final count
+	// Where one chunk alone has no count of its own, it has the rest of the final one: it is the last.
+	only := len(r.Chunks) == 1 && value(r.CompletionTokens) == 1
+	if last := len(r.Chunks) - 1; (a.running || only) && a.uncounted == 1 && value(r.CompletionTokens) > a.counted {
+		r.Chunks[last].Tokens = *r.CompletionTokens - a.counted
 	}
 	// The token of a leg with max_tokens 1 can be one that has no text, such as the end of a sequence: then the finish
 	// reason is all that tells of it.

@@ -30,15 +30,15 @@ func facts(r Response) Response {
 
 func ptr(n int) *int { return &n }
 
-func TestAnswers(t *testing.T) {
-	for name, test := range map[string]struct {
-		body string
-		max  int // max_tokens, 17 by default
-		want Response
-		fail Class
-	}{
-		"continuous usage gives the tokens of each chunk, a role chunk before the first has none": {
-			body: `data: {"choices":[{"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":9,"completion_tokens":0}}
+// answers are bodies, and what they mean.
+var answers = map[string]struct {
+	body string
+	max  int // max_tokens, 17 by default
+	want Response
+	fail Class
+}{
+	"continuous usage gives the tokens of each chunk, a role chunk before the first has none": {
+		body: `data: {"choices":[{"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":9,"completion_tokens":0}}
 
 data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":9,"completion_tokens":1}}
 
@@ -51,10 +51,10 @@ data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4,"prompt_tok
 data: [DONE]
 
 `,
-			want: Response{Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}}, Text: "ab c", PromptTokens: ptr(9), CompletionTokens: ptr(4), CachedTokens: ptr(3), FinishReason: "length", Done: true},
-		},
-		"a counted role chunk is the first token, and its text comes later": {
-			body: `data: {"choices":[{"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":9,"completion_tokens":1}}
+		want: Response{Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}}, Text: "ab c", PromptTokens: ptr(9), CompletionTokens: ptr(4), CachedTokens: ptr(3), FinishReason: "length", Done: true},
+	},
+	"a counted role chunk is the first token, and its text comes later": {
+		body: `data: {"choices":[{"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":9,"completion_tokens":1}}
 
 data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":9,"completion_tokens":1}}
 
@@ -63,10 +63,10 @@ data: {"choices":[{"delta":{"content":"b"},"finish_reason":"length"}],"usage":{"
 data: [DONE]
 
 `,
-			want: Response{Chunks: []Chunk{{Tokens: 1}, {Tokens: 1}}, Text: "ab", PromptTokens: ptr(9), CompletionTokens: ptr(2), FinishReason: "length", Done: true},
-		},
-		"a count that skipped a chunk is not blamed on the next": {
-			body: `data: {"choices":[{"text":"a"}]}
+		want: Response{Chunks: []Chunk{{Tokens: 1}, {Tokens: 1}}, Text: "ab", PromptTokens: ptr(9), CompletionTokens: ptr(2), FinishReason: "length", Done: true},
+	},
+	"a count that skipped a chunk is not blamed on the next": {
+		body: `data: {"choices":[{"text":"a"}]}
 
 data: {"choices":[{"text":"b"}],"usage":{"prompt_tokens":9,"completion_tokens":7}}
 
@@ -75,10 +75,10 @@ data: {"choices":[{"text":"c","finish_reason":"stop"}],"usage":{"prompt_tokens":
 data: [DONE]
 
 `,
-			want: Response{Chunks: []Chunk{{}, {}, {Tokens: 2}}, Text: "abc", PromptTokens: ptr(9), CompletionTokens: ptr(9), FinishReason: "stop", Done: true},
-		},
-		"a last chunk without a count has the rest of the final one": {
-			body: `data: {"choices":[{"text":"a"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}
+		want: Response{Chunks: []Chunk{{}, {}, {Tokens: 2}}, Text: "abc", PromptTokens: ptr(9), CompletionTokens: ptr(9), FinishReason: "stop", Done: true},
+	},
+	"a last chunk without a count has the rest of the final one": {
+		body: `data: {"choices":[{"text":"a"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}
 
 data: {"choices":[{"text":"b","finish_reason":"length"}],"usage":null}
 
@@ -87,10 +87,10 @@ data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4}}
 data: [DONE]
 
 `,
-			want: Response{Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}}, Text: "ab", PromptTokens: ptr(9), CompletionTokens: ptr(4), FinishReason: "length", Done: true},
-		},
-		"vllm token ids and per-request metrics": {
-			body: `data: {"choices":[{"text":"","token_ids":[7]}],"usage":null}
+		want: Response{Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}}, Text: "ab", PromptTokens: ptr(9), CompletionTokens: ptr(4), FinishReason: "length", Done: true},
+	},
+	"vllm token ids and per-request metrics": {
+		body: `data: {"choices":[{"text":"","token_ids":[7]}],"usage":null}
 
 data: {"choices":[{"text":"x","token_ids":[7, 8,9]}],"usage":null}
 
@@ -101,14 +101,14 @@ data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4,"prompt_tok
 data: [DONE]
 
 `,
-			want: Response{
-				Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}}, Text: "x", PromptTokens: ptr(9), CompletionTokens: ptr(4), FinishReason: "length", Done: true,
-				Queued: 2 * time.Millisecond, Prefill: 1500500 * time.Microsecond,
-				Spec: &Spec{Steps: 43, Drafts: 10, Histogram: []int{39, 1, 0, 3}, Source: "metrics"},
-			},
+		want: Response{
+			Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}}, Text: "x", PromptTokens: ptr(9), CompletionTokens: ptr(4), FinishReason: "length", Done: true,
+			Queued: 2 * time.Millisecond, Prefill: 1500500 * time.Microsecond,
+			Spec: &Spec{Steps: 43, Drafts: 10, Histogram: []int{39, 1, 0, 3}, Source: "metrics"},
 		},
-		"llama.cpp timings ride in the finish chunk; progress and empty chunks are no tokens": {
-			body: `data: {"choices":[{"text":"","index":0,"finish_reason":null}],"prompt_progress":{"total":5000,"cache":0,"processed":2048,"time_ms":101}}
+	},
+	"llama.cpp timings ride in the finish chunk; progress and empty chunks are no tokens": {
+		body: `data: {"choices":[{"text":"","index":0,"finish_reason":null}],"prompt_progress":{"total":5000,"cache":0,"processed":2048,"time_ms":101}}
 
 data: {"choices":[{"text":"yml","index":0,"finish_reason":null}]}
 
@@ -119,13 +119,13 @@ data: {"choices":[{"text":"","finish_reason":"length"}],"id_slot":2,"usage":{"co
 data: [DONE]
 
 `,
-			want: Response{
-				Chunks: []Chunk{{}, {}}, Text: "ymlx", PromptTokens: ptr(8), CompletionTokens: ptr(108), CachedTokens: ptr(0), FinishReason: "length", Done: true,
-				Prefill: 250500 * time.Microsecond, Replica: "2", Spec: &Spec{Steps: 59, Drafts: 48, Source: "timings", AtLeast: true},
-			},
+		want: Response{
+			Chunks: []Chunk{{}, {}}, Text: "ymlx", PromptTokens: ptr(8), CompletionTokens: ptr(108), CachedTokens: ptr(0), FinishReason: "length", Done: true,
+			Prefill: 250500 * time.Microsecond, Replica: "2", Spec: &Spec{Steps: 59, Drafts: 48, Source: "timings", AtLeast: true},
 		},
-		"sglang native objects are cumulative and the last tells all": {
-			body: `data: {"text":" The","output_ids":[1],"meta_info":{"id":"p","finish_reason":null,"prompt_tokens":9,"completion_tokens":1,"cached_tokens":0}}
+	},
+	"sglang native objects are cumulative and the last tells all": {
+		body: `data: {"text":" The","output_ids":[1],"meta_info":{"id":"p","finish_reason":null,"prompt_tokens":9,"completion_tokens":1,"cached_tokens":0}}
 
 data: {"text":" The quick fox","output_ids":[1,2,3],"meta_info":{"id":"p","finish_reason":null,"prompt_tokens":9,"completion_tokens":3,"cached_tokens":0}}
 
@@ -134,37 +134,37 @@ data: {"text":" The quick fox.","output_ids":[1,2,3,4],"meta_info":{"id":"p","fi
 data: [DONE]
 
 `,
-			want: Response{
-				Chunks: []Chunk{{Tokens: 1}, {Tokens: 2}, {Tokens: 1}}, Text: " The quick fox.", PromptTokens: ptr(9), CompletionTokens: ptr(4), CachedTokens: ptr(2), FinishReason: "length", Done: true,
-				Queued: 250 * time.Millisecond, Prefill: 10250 * time.Millisecond, Replica: "3",
-				Spec: &Spec{Steps: 2, Drafts: 3, Histogram: []int{0, 1, 1}, Source: "meta_info"},
-			},
+		want: Response{
+			Chunks: []Chunk{{Tokens: 1}, {Tokens: 2}, {Tokens: 1}}, Text: " The quick fox.", PromptTokens: ptr(9), CompletionTokens: ptr(4), CachedTokens: ptr(2), FinishReason: "length", Done: true,
+			Queued: 250 * time.Millisecond, Prefill: 10250 * time.Millisecond, Replica: "3",
+			Spec: &Spec{Steps: 2, Drafts: 3, Histogram: []int{0, 1, 1}, Source: "meta_info"},
 		},
-		"sglang increments, old names": {
-			body: `data: {"text":"a","output_ids":[1],"meta_info":{"finish_reason":null,"prompt_tokens":9,"completion_tokens":1,"cached_tokens":0}}
+	},
+	"sglang increments, old names": {
+		body: `data: {"text":"a","output_ids":[1],"meta_info":{"finish_reason":null,"prompt_tokens":9,"completion_tokens":1,"cached_tokens":0}}
 
 data: {"text":"bc","output_ids":[2,3],"meta_info":{"finish_reason":{"type":"length"},"prompt_tokens":9,"completion_tokens":3,"cached_tokens":0,"spec_accept_token_num":1,"spec_verify_ct":1,"spec_accept_histogram":[0,1]}}
 
 `,
-			want: Response{
-				Chunks: []Chunk{{Tokens: 1}, {Tokens: 2}}, Text: "abc", PromptTokens: ptr(9), CompletionTokens: ptr(3), CachedTokens: ptr(0), FinishReason: "length",
-				Spec: &Spec{Steps: 1, Drafts: 1, Histogram: []int{0, 1}, Source: "meta_info"},
-			},
+		want: Response{
+			Chunks: []Chunk{{Tokens: 1}, {Tokens: 2}}, Text: "abc", PromptTokens: ptr(9), CompletionTokens: ptr(3), CachedTokens: ptr(0), FinishReason: "length",
+			Spec: &Spec{Steps: 1, Drafts: 1, Histogram: []int{0, 1}, Source: "meta_info"},
 		},
-		"a build that counts passes only; a histogram that does not add up is left out": {
-			body: `{"text":"abc","meta_info":{"finish_reason":{"type":"length"},"prompt_tokens":9,"completion_tokens":65,"cached_tokens":0,"spec_verify_ct":19,"spec_accept_histogram":[1,2]}}`,
-			want: Response{
-				Text: "abc", PromptTokens: ptr(9), CompletionTokens: ptr(65), CachedTokens: ptr(0), FinishReason: "length",
-				Spec: &Spec{Steps: 19, Drafts: 45, Source: "meta_info"},
-			},
+	},
+	"a build that counts passes only; a histogram that does not add up is left out": {
+		body: `{"text":"abc","meta_info":{"finish_reason":{"type":"length"},"prompt_tokens":9,"completion_tokens":65,"cached_tokens":0,"spec_verify_ct":19,"spec_accept_histogram":[1,2]}}`,
+		want: Response{
+			Text: "abc", PromptTokens: ptr(9), CompletionTokens: ptr(65), CachedTokens: ptr(0), FinishReason: "length",
+			Spec: &Spec{Steps: 19, Drafts: 45, Source: "meta_info"},
 		},
-		"no verify pass, no speculation facts": {
-			body: `{"text":"a","meta_info":{"finish_reason":{"type":"length"},"prompt_tokens":9,"completion_tokens":1,"cached_tokens":0,"spec_verify_ct":0,"spec_accept_rate":0.0}}`,
-			max:  1,
-			want: Response{Text: "a", PromptTokens: ptr(9), CompletionTokens: ptr(1), CachedTokens: ptr(0), FinishReason: "length"},
-		},
-		"sglext before the usage chunk": {
-			body: `data: {"choices":[{"text":"a b","finish_reason":"length"}]}
+	},
+	"no verify pass, no speculation facts": {
+		body: `{"text":"a","meta_info":{"finish_reason":{"type":"length"},"prompt_tokens":9,"completion_tokens":1,"cached_tokens":0,"spec_verify_ct":0,"spec_accept_rate":0.0}}`,
+		max:  1,
+		want: Response{Text: "a", PromptTokens: ptr(9), CompletionTokens: ptr(1), CachedTokens: ptr(0), FinishReason: "length"},
+	},
+	"sglext before the usage chunk": {
+		body: `data: {"choices":[{"text":"a b","finish_reason":"length"}]}
 
 data: {"choices":[],"sglext":{"spec_tokens_details":{"spec_num_correct_drafts":63,"spec_verify_ct":43,"spec_correct_drafts_histogram":[11,14,11,4,0,3]}}}
 
@@ -173,78 +173,81 @@ data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":106}}
 data: [DONE]
 
 `,
-			want: Response{
-				Chunks: []Chunk{{}}, Text: "a b", PromptTokens: ptr(9), CompletionTokens: ptr(106), FinishReason: "length", Done: true,
-				Spec: &Spec{Steps: 43, Drafts: 63, Histogram: []int{11, 14, 11, 4, 0, 3}, Source: "sglext"},
-			},
+		want: Response{
+			Chunks: []Chunk{{}}, Text: "a b", PromptTokens: ptr(9), CompletionTokens: ptr(106), FinishReason: "length", Done: true,
+			Spec: &Spec{Steps: 43, Drafts: 63, Histogram: []int{11, 14, 11, 4, 0, 3}, Source: "sglext"},
 		},
-		"chat meta_info in an answer that is no stream": {
-			body: `{"choices":[{"message":{"reasoning":"r","reasoning_content":"r","content":"c"},"finish_reason":"length","meta_info":{"prompt_tokens":9,"completion_tokens":4,"finish_reason":{"type":"length"},"spec_verify_ct":2,"spec_num_correct_drafts":1}}],"usage":{"prompt_tokens":9,"completion_tokens":4}}`,
-			want: Response{Text: "rc", PromptTokens: ptr(9), CompletionTokens: ptr(4), FinishReason: "length", Spec: &Spec{Steps: 2, Drafts: 1, Source: "meta_info"}},
-		},
-		"tool calls are tokens": {
-			body: `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}}]}
+	},
+	"chat meta_info in an answer that is no stream": {
+		body: `{"choices":[{"message":{"reasoning":"r","reasoning_content":"r","content":"c"},"finish_reason":"length","meta_info":{"prompt_tokens":9,"completion_tokens":4,"finish_reason":{"type":"length"},"spec_verify_ct":2,"spec_num_correct_drafts":1}}],"usage":{"prompt_tokens":9,"completion_tokens":4}}`,
+		want: Response{Text: "rc", PromptTokens: ptr(9), CompletionTokens: ptr(4), FinishReason: "length", Spec: &Spec{Steps: 2, Drafts: 1, Source: "meta_info"}},
+	},
+	"tool calls are tokens": {
+		body: `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}}]}
 
 data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}
 
 `,
-			want: Response{Chunks: []Chunk{{}}, FinishReason: "tool_calls"},
-		},
-		"pretty-printed JSON": {
-			body: "\ufeff\n{\n  \"choices\": [\n    {\"text\": \"a\", \"finish_reason\": \"length\"}\n  ]\n}\n",
-			want: Response{Text: "a", FinishReason: "length"},
-		},
-		"JSON lines are a stream": {
-			body: `{"choices":[{"text":"a"}]}` + "\r\n" + `{"choices":[{"text":"b","finish_reason":"length"}]}` + "\n",
-			want: Response{Chunks: []Chunk{{}, {}}, Text: "ab", FinishReason: "length"},
-		},
-		"events after [DONE] and named events are not part of the answer": {
-			body: "event: message\nid: 1\nretry: 5\ndata: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"length\"}]} \t\n\nevent: sglext_ids\ndata: {\"ids\":[1,2]}\n\ndata: [DONE]\n\nevent: trtllm.perf_metrics\ndata: {\"choices\":[{\"text\":\"z\"}]}\n\n",
-			want: Response{Chunks: []Chunk{{}}, Text: "a", FinishReason: "length", Done: true},
-		},
-		"data over several lines, and no blank line at the end": {
-			body: "data: {\"choices\":\ndata: [{\"text\":\"a\",\"finish_reason\":\"stop\"}]}",
-			want: Response{Chunks: []Chunk{{}}, Text: "a", FinishReason: "stop"},
-		},
-		"empty data says nothing": {
-			body: "data:\n\ndata: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
-			want: Response{Chunks: []Chunk{{}}, Text: "a", FinishReason: "stop", Done: true},
-		},
-		"running usage is no end": {
-			body: `data: {"choices":[{"text":"a"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}` + "\n\n",
-			want: Response{Chunks: []Chunk{{Tokens: 1}}, Text: "a", PromptTokens: ptr(9), CompletionTokens: ptr(1)},
-			fail: StreamTruncated,
-		},
-		"an error after tokens": {
-			body: "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: {\"error\":{\"object\":\"error\",\"message\":\"The request queue is full.\",\"code\":503}}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n",
-			want: Response{Chunks: []Chunk{{}}, Text: "a", PromptTokens: ptr(9), CompletionTokens: ptr(1), Done: true},
-			fail: StreamError,
-		},
-		"the same error before any token": {
-			body: "data: {\"error\":{\"object\":\"error\",\"message\":\"The request queue is full.\",\"code\":503}}\n\ndata: [DONE]\n\n",
-			want: Response{Done: true},
-			fail: Overloaded,
-		},
-		"a flat error": {
-			body: "data: {\"object\":\"error\",\"message\":\"Internal server error: x\",\"code\":500}\n\n",
-			fail: StreamError,
-		},
-		"an error under status 200 that is no stream": {
-			body: `{"error":{"message":"The input (61709 tokens) is longer than the model's context length (40960 tokens).","code":400}}`,
-			fail: ContextOverflow,
-		},
-		"an abort that says that the prompt is too long": {
-			body: `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Input length (150000 tokens) exceeds the maximum allowed length (101128 tokens).","status_code":400},"prompt_tokens":9,"completion_tokens":0}}` + "\n\n",
-			want: Response{PromptTokens: ptr(9), CompletionTokens: ptr(0), FinishReason: "abort"},
-			fail: ContextOverflow,
-		},
-		"HTML":             {body: "<!DOCTYPE html><html>\n<body>hello</body></html>\n", fail: Protocol},
-		"other text":       {body: "hello there\n\n", fail: Protocol},
-		"half a document":  {body: `{"choices":[{"text":"a"`, want: Response{Malformed: 1}, fail: Protocol},
-		"an empty body":    {body: "", fail: StreamTruncated},
-		"only comments":    {body: ":\n\n: ping\n\n", fail: StreamTruncated},
-		"JSON of no known": {body: `{"hello":1}`, fail: StreamTruncated},
-	} {
+		want: Response{Chunks: []Chunk{{}}, FinishReason: "tool_calls"},
+	},
+	"pretty-printed JSON": {
+		body: "\ufeff\n{\n  \"choices\": [\n    {\"text\": \"a\", \"finish_reason\": \"length\"}\n  ]\n}\n",
+		want: Response{Text: "a", FinishReason: "length"},
+	},
+	"JSON lines are a stream": {
+		body: `{"choices":[{"text":"a"}]}` + "\r\n" + `{"choices":[{"text":"b","finish_reason":"length"}]}` + "\n",
+		want: Response{Chunks: []Chunk{{}, {}}, Text: "ab", FinishReason: "length"},
+	},
+	"events after [DONE] and named events are not part of the answer": {
+		body: "event: message\nid: 1\nretry: 5\ndata: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"length\"}]} \t\n\nevent: sglext_ids\ndata: {\"ids\":[1,2]}\n\ndata: [DONE]\n\nevent: trtllm.perf_metrics\ndata: {\"choices\":[{\"text\":\"z\"}]}\n\n",
+		want: Response{Chunks: []Chunk{{}}, Text: "a", FinishReason: "length", Done: true},
+	},
+	"data over several lines, and no blank line at the end": {
+		body: "data: {\"choices\":\ndata: [{\"text\":\"a\",\"finish_reason\":\"stop\"}]}",
+		want: Response{Chunks: []Chunk{{}}, Text: "a", FinishReason: "stop"},
+	},
+	"empty data says nothing": {
+		body: "data:\n\ndata: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+		want: Response{Chunks: []Chunk{{}}, Text: "a", FinishReason: "stop", Done: true},
+	},
+	"running usage is no end": {
+		body: `data: {"choices":[{"text":"a"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}` + "\n\n",
+		want: Response{Chunks: []Chunk{{Tokens: 1}}, Text: "a", PromptTokens: ptr(9), CompletionTokens: ptr(1)},
+		fail: StreamTruncated,
+	},
+	"an error after tokens": {
+		body: "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: {\"error\":{\"object\":\"error\",\"message\":\"The request queue is full.\",\"code\":503}}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n",
+		want: Response{Chunks: []Chunk{{Tokens: 1}}, Text: "a", PromptTokens: ptr(9), CompletionTokens: ptr(1), Done: true},
+		fail: StreamError,
+	},
+	"the same error before any token": {
+		body: "data: {\"error\":{\"object\":\"error\",\"message\":\"The request queue is full.\",\"code\":503}}\n\ndata: [DONE]\n\n",
+		want: Response{Done: true},
+		fail: Overloaded,
+	},
+	"a flat error": {
+		body: "data: {\"object\":\"error\",\"message\":\"Internal server error: x\",\"code\":500}\n\n",
+		fail: StreamError,
+	},
+	"an error under status 200 that is no stream": {
+		body: `{"error":{"message":"The input (61709 tokens) is longer than the model's context length (40960 tokens).","code":400}}`,
+		fail: ContextOverflow,
+	},
+	"an abort that says that the prompt is too long": {
+		body: `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Input length (150000 tokens) exceeds the maximum allowed length (101128 tokens).","status_code":400},"prompt_tokens":9,"completion_tokens":0}}` + "\n\n",
+		want: Response{PromptTokens: ptr(9), CompletionTokens: ptr(0), FinishReason: "abort"},
+		fail: ContextOverflow,
+	},
+	"HTML":             {body: "<!DOCTYPE html><html>\n<body>hello</body></html>\n", fail: Protocol},
+	"other text":       {body: "hello there\n\n", fail: Protocol},
+	"half a document":  {body: `{"choices":[{"text":"a"`, want: Response{Malformed: 1}, fail: Protocol},
+	"an empty body":    {body: "", fail: StreamTruncated},
+	"only comments":    {body: ":\n\n: ping\n\n", fail: StreamTruncated},
+	"JSON of no known": {body: `{"hello":1}`, fail: StreamTruncated},
+}
+
+func TestAnswers(t *testing.T) {
+	for name, test := range answers {
 		t.Run(name, func(t *testing.T) {
 			max := test.max
 			if max == 0 {

@@ -53,46 +53,50 @@ func failure(t *testing.T, err error) *Error {
 	return e
 }
 
+var ids, words = IDPrompt([]int32{1, 300, 163583}), TextPrompt("a \"b\"\n")
+
+// requests are legs, and the bodies that they become.
+var requests = map[string]struct {
+	dialect Dialect
+	api     API
+	replica string
+	r       Request
+	path    string
+	want    string
+}{
+	"sglang native": {
+		SGLang, Native, "3", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/generate",
+		`{"sampling_params":{"max_new_tokens":17,"temperature":0,"ignore_eos":true},"stream":true,"extra_key":"s","routed_dp_rank":3,"input_ids":[1,300,163583]}`,
+	},
+	"sglang native text": {
+		SGLang, Native, "", Request{Prompt: words, MaxTokens: 1}, "/generate",
+		`{"sampling_params":{"max_new_tokens":1,"temperature":0,"ignore_eos":true},"stream":true,"text":"a \"b\"\n"}`,
+	},
+	"sglang completions": {
+		SGLang, Completions, "", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/v1/completions",
+		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"return_spec_tokens_details":true,"cache_salt":"s","prompt":[1,300,163583]}`,
+	},
+	"vllm completions": {
+		VLLM, Completions, "1", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/v1/completions",
+		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"top_p":1,"repetition_penalty":1,"cache_salt":"s","prompt":[1,300,163583]}`,
+	},
+	"vllm chat": {
+		VLLM, Chat, "", Request{Prompt: words, MaxTokens: 17}, "/v1/chat/completions",
+		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"top_p":1,"repetition_penalty":1,"messages":[{"role":"user","content":"a \"b\"\n"}]}`,
+	},
+	"llama.cpp": {
+		LlamaCpp, Completions, "2", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/v1/completions",
+		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"id_slot":2,"prompt":[1,300,163583]}`,
+	},
+	"openai": {
+		OpenAI, Completions, "", Request{Prompt: words, MaxTokens: 17, Salt: "s"}, "/v1/completions",
+		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"prompt":"a \"b\"\n"}`,
+	},
+}
+
 // TestRequests holds the body and the header that each dialect sends against what its server understands.
 func TestRequests(t *testing.T) {
-	ids, words := IDPrompt([]int32{1, 300, 163583}), TextPrompt("a \"b\"\n")
-	for name, test := range map[string]struct {
-		dialect Dialect
-		api     API
-		replica string
-		r       Request
-		path    string
-		want    string
-	}{
-		"sglang native": {
-			SGLang, Native, "3", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/generate",
-			`{"sampling_params":{"max_new_tokens":17,"temperature":0,"ignore_eos":true},"stream":true,"extra_key":"s","routed_dp_rank":3,"input_ids":[1,300,163583]}`,
-		},
-		"sglang native text": {
-			SGLang, Native, "", Request{Prompt: words, MaxTokens: 1}, "/generate",
-			`{"sampling_params":{"max_new_tokens":1,"temperature":0,"ignore_eos":true},"stream":true,"text":"a \"b\"\n"}`,
-		},
-		"sglang completions": {
-			SGLang, Completions, "", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/v1/completions",
-			`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"return_spec_tokens_details":true,"cache_salt":"s","prompt":[1,300,163583]}`,
-		},
-		"vllm completions": {
-			VLLM, Completions, "1", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/v1/completions",
-			`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"top_p":1,"repetition_penalty":1,"cache_salt":"s","prompt":[1,300,163583]}`,
-		},
-		"vllm chat": {
-			VLLM, Chat, "", Request{Prompt: words, MaxTokens: 17}, "/v1/chat/completions",
-			`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"top_p":1,"repetition_penalty":1,"messages":[{"role":"user","content":"a \"b\"\n"}]}`,
-		},
-		"llama.cpp": {
-			LlamaCpp, Completions, "2", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/v1/completions",
-			`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"id_slot":2,"prompt":[1,300,163583]}`,
-		},
-		"openai": {
-			OpenAI, Completions, "", Request{Prompt: words, MaxTokens: 17, Salt: "s"}, "/v1/completions",
-			`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"prompt":"a \"b\"\n"}`,
-		},
-	} {
+	for name, test := range requests {
 		t.Run(name, func(t *testing.T) {
 			script := "exchange POST " + test.path + "\nassert-request-header Accept-Encoding: identity\nassert-request-header Content-Type: application/json\n"
 			if test.replica != "" && test.dialect != LlamaCpp {
@@ -302,6 +306,29 @@ func TestDeflate(t *testing.T) {
 	}
 }
 
+// otherListener answers a connection in a protocol that is not HTTP, and gives its address.
+func otherListener(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Read(make([]byte, 1))
+			io.WriteString(conn, "SSH-2.0-OpenSSH_9.6\r\n")
+			io.Copy(io.Discard, conn)
+			conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
 // TestTransportErrors tells the ways of not getting through apart, on real sockets.
 func TestTransportErrors(t *testing.T) {
 	page := func(status int, body string) http.Handler {
@@ -318,23 +345,7 @@ func TestTransportErrors(t *testing.T) {
 	defer secure.Close()
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	noHTTP, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer noHTTP.Close()
-	go func() {
-		for {
-			conn, err := noHTTP.Accept()
-			if err != nil {
-				return
-			}
-			conn.Read(make([]byte, 1))
-			io.WriteString(conn, "SSH-2.0-OpenSSH_9.6\r\n")
-			io.Copy(io.Discard, conn)
-			conn.Close()
-		}
-	}()
+	noHTTP := otherListener(t)
 	html := httptest.NewServer(page(200, "<!DOCTYPE html><title>Hello</title>"))
 	defer html.Close()
 	elsewhere := httptest.NewServer(http.RedirectHandler("http://127.0.0.2:1/v1/models", http.StatusFound))
@@ -349,7 +360,7 @@ func TestTransportErrors(t *testing.T) {
 		says  string
 	}{
 		"nothing listens":       {closed.URL, Connect, "connection refused"},
-		"not HTTP":              {"http://" + noHTTP.Addr().String(), Protocol, "not HTTP"},
+		"not HTTP":              {"http://" + noHTTP, Protocol, "not HTTP"},
 		"TLS to a plain port":   {strings.Replace(plain.URL, "http:", "https:", 1), TLS, "use an http:// URL"},
 		"plain to a TLS port":   {strings.Replace(secure.URL, "https:", "http:", 1), TLS, "use an https:// URL"},
 		"unknown authority":     {secure.URL, TLS, "certificate"},

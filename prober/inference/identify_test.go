@@ -19,86 +19,90 @@ func pages(m map[string]string) string {
 	return b.String()
 }
 
+const vllmModels = `{"object":"list","data":[{"id":"base","root":"/models/base","owned_by":"vllm","max_model_len":131072},{"id":"lora","parent":"base","owned_by":"vllm","max_model_len":null}]}`
+
+// servers are what servers tell of themselves, and what is to be made of it.
+var servers = map[string]struct {
+	o     Options
+	pages map[string]string
+	want  Facts
+	fail  Class
+	says  string
+}{
+	"sglang": {
+		pages: map[string]string{
+			"GET /v1/models":   `{"data":[{"id":"kimi","root":"kimi","owned_by":"sglang","max_model_len":200000}]}`,
+			"GET /server_info": `{"api_key":"hunter2","version":"0.5.18","served_model_name":"kimi","context_length":null,"max_total_num_tokens":218484,"max_req_input_len":199994,"page_size":1,"disable_radix_cache":false,"stream_interval":1,"dp_size":2,"speculative_algorithm":"DDTREE","speculative_num_draft_tokens":null,"internal_states":[{"speculative_num_draft_tokens":16,"speculative_ddtree_budget":64,"admin_api_key":"hunter2","page_size":64}]}`,
+			"POST /tokenize":   `{"tokens":[9707],"count":1,"max_model_len":1000000000000000019884624838656}`,
+		},
+		want: Facts{
+			Dialect: SGLang, API: Native, ServerVersion: "0.5.18", Models: []string{"kimi"}, Model: "kimi", ContextLimit: 200000, MaxPrompt: 199993, KVPoolTokens: 218484,
+			PageSize: 64, Speculation: "DDTREE", BlockSize: 16, Replicas: 2, StreamEvery: 1, PrefixCache: "on", TokenIDs: true, Tokenizer: true,
+		},
+	},
+	"sglang of old, without speculation, chat by configuration": {
+		o: Options{API: Chat},
+		pages: map[string]string{
+			"GET /v1/models":       `{"data":[{"id":"m","owned_by":"sglang"}]}`,
+			"GET /get_server_info": `{"version":"0.4.6","context_length":32768,"max_total_num_tokens":1000,"disable_radix_cache":true,"speculative_algorithm":null}`,
+		},
+		want: Facts{Dialect: SGLang, API: Chat, ServerVersion: "0.4.6", Models: []string{"m"}, Model: "m", ContextLimit: 32768, KVPoolTokens: 1000, Speculation: "none", BlockSize: 1, PrefixCache: "off"},
+	},
+	"sglang that hides its settings": {
+		pages: map[string]string{"GET /v1/models": `{"data":[{"id":"m","owned_by":"sglang","max_model_len":1000}]}`},
+		want:  Facts{Dialect: SGLang, API: Native, Models: []string{"m"}, Model: "m", ContextLimit: 1000, TokenIDs: true},
+	},
+	"vllm": {
+		o: Options{Model: "lora"},
+		pages: map[string]string{
+			"GET /v1/models": vllmModels, "GET /version": `{"version":"0.32.0"}`, "POST /tokenize": `{"count":1,"max_model_len":131072,"tokens":[9707]}`,
+			"GET /metrics": "# HELP vllm:x y\nvllm:cache_config_info{block_size=\"16\",cache_dtype=\"auto\",enable_prefix_caching=\"True\",engine=\"0\",num_gpu_blocks=\"1000\"} 1.0\nvllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",engine=\"1\",num_gpu_blocks=\"1000\"} 1.0\nvllm:spec_decode_num_drafts_total{engine=\"0\"} 0.0\n",
+		},
+		want: Facts{
+			Dialect: VLLM, API: Completions, ServerVersion: "0.32.0", Models: []string{"base", "lora"}, Model: "lora", KVPoolTokens: 16000, PageSize: 16,
+			Speculation: "speculative", Replicas: 2, PrefixCache: "on", TokenIDs: true, Tokenizer: true, ContextLimit: 131072,
+		},
+	},
+	"vllm without speculation": {
+		pages: map[string]string{"GET /v1/models": vllmModels, "GET /metrics": "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine=\"0\"} 0.0\n"},
+		want:  Facts{Dialect: VLLM, API: Completions, Models: []string{"base", "lora"}, Model: "base", ContextLimit: 131072, Speculation: "none", BlockSize: 1, TokenIDs: true},
+	},
+	"the root of a model is a name for it": {
+		o:     Options{Model: "/models/base"},
+		pages: map[string]string{"GET /v1/models": vllmModels},
+		want:  Facts{Dialect: VLLM, API: Completions, Models: []string{"base", "lora"}, Model: "base", ContextLimit: 131072, TokenIDs: true},
+	},
+	"llama.cpp": {
+		pages: map[string]string{
+			"GET /v1/models": `{"data":[{"id":"tiny.gguf","owned_by":"llamacpp","meta":{"n_ctx":131072,"n_ctx_train":262144}}]}`,
+			"GET /props":     `{"default_generation_settings":{"n_ctx":65536},"total_slots":2,"build_info":"b10587-3f545becc"}`,
+			"GET /slots":     `[{"id":0,"n_ctx":65536,"speculative":false}]`,
+			"POST /tokenize": `{"tokens":[15043]}`,
+		},
+		want: Facts{
+			Dialect: LlamaCpp, API: Completions, ServerVersion: "b10587-3f545becc", Models: []string{"tiny.gguf"}, Model: "tiny.gguf", ContextLimit: 65536, KVPoolTokens: 65536,
+			PageSize: 1, Speculation: "none", BlockSize: 1, Replicas: 2, TokenIDs: true, Tokenizer: true,
+		},
+	},
+	"anything else": {
+		pages: map[string]string{"GET /v1/models": `{"data":[{"id":"gpt","owned_by":"openai"}]}`},
+		want:  Facts{Dialect: OpenAI, API: Completions, Models: []string{"gpt"}, Model: "gpt"},
+	},
+	"no list, but all configured": {
+		o:    Options{Dialect: OpenAI, Model: "m"},
+		want: Facts{Dialect: OpenAI, API: Completions, Models: []string{"m"}, Model: "m"},
+	},
+	"no list": {fail: Protocol, says: "/v1/models answered HTTP 404, is this the API's base URL?"},
+	"an unknown model": {
+		o: Options{Model: "x"}, pages: map[string]string{"GET /v1/models": vllmModels},
+		fail: ModelNotFound, says: `model "x" is not served here; served: base, lora`,
+	},
+	"an empty list":  {pages: map[string]string{"GET /v1/models": `{"data":[]}`}, fail: ModelNotFound, says: "lists no model"},
+	"no JSON at all": {pages: map[string]string{"GET /v1/models": "ok"}, fail: Protocol, says: "neither JSON nor an event stream"},
+}
+
 func TestIdentify(t *testing.T) {
-	const vllmModels = `{"object":"list","data":[{"id":"base","root":"/models/base","owned_by":"vllm","max_model_len":131072},{"id":"lora","parent":"base","owned_by":"vllm","max_model_len":null}]}`
-	for name, test := range map[string]struct {
-		o     Options
-		pages map[string]string
-		want  Facts
-		fail  Class
-		says  string
-	}{
-		"sglang": {
-			pages: map[string]string{
-				"GET /v1/models":   `{"data":[{"id":"kimi","root":"kimi","owned_by":"sglang","max_model_len":200000}]}`,
-				"GET /server_info": `{"api_key":"hunter2","version":"0.5.18","served_model_name":"kimi","context_length":null,"max_total_num_tokens":218484,"max_req_input_len":199994,"page_size":1,"disable_radix_cache":false,"stream_interval":1,"dp_size":2,"speculative_algorithm":"DDTREE","speculative_num_draft_tokens":null,"internal_states":[{"speculative_num_draft_tokens":16,"speculative_ddtree_budget":64,"admin_api_key":"hunter2","page_size":64}]}`,
-				"POST /tokenize":   `{"tokens":[9707],"count":1,"max_model_len":1000000000000000019884624838656}`,
-			},
-			want: Facts{
-				Dialect: SGLang, API: Native, ServerVersion: "0.5.18", Models: []string{"kimi"}, Model: "kimi", ContextLimit: 200000, MaxPrompt: 199993, KVPoolTokens: 218484,
-				PageSize: 64, Speculation: "DDTREE", BlockSize: 16, Replicas: 2, StreamEvery: 1, PrefixCache: "on", TokenIDs: true, Tokenizer: true,
-			},
-		},
-		"sglang of old, without speculation, chat by configuration": {
-			o: Options{API: Chat},
-			pages: map[string]string{
-				"GET /v1/models":       `{"data":[{"id":"m","owned_by":"sglang"}]}`,
-				"GET /get_server_info": `{"version":"0.4.6","context_length":32768,"max_total_num_tokens":1000,"disable_radix_cache":true,"speculative_algorithm":null}`,
-			},
-			want: Facts{Dialect: SGLang, API: Chat, ServerVersion: "0.4.6", Models: []string{"m"}, Model: "m", ContextLimit: 32768, KVPoolTokens: 1000, Speculation: "none", BlockSize: 1, PrefixCache: "off"},
-		},
-		"sglang that hides its settings": {
-			pages: map[string]string{"GET /v1/models": `{"data":[{"id":"m","owned_by":"sglang","max_model_len":1000}]}`},
-			want:  Facts{Dialect: SGLang, API: Native, Models: []string{"m"}, Model: "m", ContextLimit: 1000, TokenIDs: true},
-		},
-		"vllm": {
-			o: Options{Model: "lora"},
-			pages: map[string]string{
-				"GET /v1/models": vllmModels, "GET /version": `{"version":"0.32.0"}`, "POST /tokenize": `{"count":1,"max_model_len":131072,"tokens":[9707]}`,
-				"GET /metrics": "# HELP vllm:x y\nvllm:cache_config_info{block_size=\"16\",cache_dtype=\"auto\",enable_prefix_caching=\"True\",engine=\"0\",num_gpu_blocks=\"1000\"} 1.0\nvllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",engine=\"1\",num_gpu_blocks=\"1000\"} 1.0\nvllm:spec_decode_num_drafts_total{engine=\"0\"} 0.0\n",
-			},
-			want: Facts{
-				Dialect: VLLM, API: Completions, ServerVersion: "0.32.0", Models: []string{"base", "lora"}, Model: "lora", KVPoolTokens: 16000, PageSize: 16,
-				Speculation: "speculative", Replicas: 2, PrefixCache: "on", TokenIDs: true, Tokenizer: true, ContextLimit: 131072,
-			},
-		},
-		"vllm without speculation": {
-			pages: map[string]string{"GET /v1/models": vllmModels, "GET /metrics": "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine=\"0\"} 0.0\n"},
-			want:  Facts{Dialect: VLLM, API: Completions, Models: []string{"base", "lora"}, Model: "base", ContextLimit: 131072, Speculation: "none", BlockSize: 1, TokenIDs: true},
-		},
-		"the root of a model is a name for it": {
-			o:     Options{Model: "/models/base"},
-			pages: map[string]string{"GET /v1/models": vllmModels},
-			want:  Facts{Dialect: VLLM, API: Completions, Models: []string{"base", "lora"}, Model: "base", ContextLimit: 131072, TokenIDs: true},
-		},
-		"llama.cpp": {
-			pages: map[string]string{
-				"GET /v1/models": `{"data":[{"id":"tiny.gguf","owned_by":"llamacpp","meta":{"n_ctx":131072,"n_ctx_train":262144}}]}`,
-				"GET /props":     `{"default_generation_settings":{"n_ctx":65536},"total_slots":2,"build_info":"b10587-3f545becc"}`,
-				"GET /slots":     `[{"id":0,"n_ctx":65536,"speculative":false}]`,
-				"POST /tokenize": `{"tokens":[15043]}`,
-			},
-			want: Facts{
-				Dialect: LlamaCpp, API: Completions, ServerVersion: "b10587-3f545becc", Models: []string{"tiny.gguf"}, Model: "tiny.gguf", ContextLimit: 65536, KVPoolTokens: 65536,
-				PageSize: 1, Speculation: "none", BlockSize: 1, Replicas: 2, TokenIDs: true, Tokenizer: true,
-			},
-		},
-		"anything else": {
-			pages: map[string]string{"GET /v1/models": `{"data":[{"id":"gpt","owned_by":"openai"}]}`},
-			want:  Facts{Dialect: OpenAI, API: Completions, Models: []string{"gpt"}, Model: "gpt"},
-		},
-		"no list, but all configured": {
-			o:    Options{Dialect: OpenAI, Model: "m"},
-			want: Facts{Dialect: OpenAI, API: Completions, Models: []string{"m"}, Model: "m"},
-		},
-		"no list": {fail: Protocol, says: "/v1/models answered HTTP 404, is this the API's base URL?"},
-		"an unknown model": {
-			o: Options{Model: "x"}, pages: map[string]string{"GET /v1/models": vllmModels},
-			fail: ModelNotFound, says: `model "x" is not served here; served: base, lora`,
-		},
-		"an empty list":  {pages: map[string]string{"GET /v1/models": `{"data":[]}`}, fail: ModelNotFound, says: "lists no model"},
-		"no JSON at all": {pages: map[string]string{"GET /v1/models": "ok"}, fail: Protocol, says: "neither JSON nor an event stream"},
-	} {
+	for name, test := range servers {
 		t.Run(name, func(t *testing.T) {
 			if test.o.Dialect == "" {
 				test.o.Dialect = Auto
