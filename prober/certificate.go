@@ -77,7 +77,7 @@ func (e *execution) readBeforeDecode(ctx context.Context) error {
 func (e *execution) certify(ctx context.Context) error {
 	s := &e.run.Sample
 	if s.Isolation = NotKnown; e.before == nil {
-		return nil
+		return e.checkCanaries(ctx)
 	}
 	pause := pollFirst
 	for began := time.Now(); ; pause = min(2*pause, pollMost) {

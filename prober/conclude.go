@@ -16,8 +16,10 @@ func (e *execution) conclude(ctx context.Context, err error) {
 		return
 	}
 	v := verdictOf(ctx, err)
-	e.noteLimit(err)
-	if v.status == Rejected && v.reason != Interrupted && s.Isolation == "" {
+	if v.status == Failed && !e.noteLimit(err) {
+		e.identified = time.Time{} // it may come back as another
+	}
+	if v.status == Rejected && v.reason != Interrupted && e.before != nil && s.Isolation == "" {
 		_ = errors.As(e.certify(ctx), &v) // another's request explains more than what it led to
 	}
 	kept := Sample{PromptTokens: s.PromptTokens, TTFT: s.TTFT, Prefill: s.Prefill, Isolation: s.Isolation, Buffered: s.Buffered}
@@ -49,11 +51,15 @@ func (e *execution) remember() {
 }
 
 // noteLimit takes a limit that the server named while refusing a prompt, so that it is not asked again in vain.
-func (e *execution) noteLimit(err error) {
+func (e *execution) noteLimit(err error) bool {
 	var wire *inference.Error
-	if errors.As(err, &wire) && wire.Class == inference.ContextOverflow && wire.Limit > 0 && wire.Limit < int(e.rung) {
+	if !errors.As(err, &wire) || wire.Class != inference.ContextOverflow {
+		return false
+	}
+	if wire.Limit > 0 && wire.Limit < int(e.rung) {
 		e.facts.MaxPrompt = wire.Limit
 	}
+	return true
 }
 
 // bounded cuts a message for people to a length that fits a log line.

@@ -58,7 +58,7 @@ type comparison struct {
 	two    []estimate.Difference // long less short
 	stream []estimate.Difference // within the long leg, from its first chunk to its last; nil where a stamp cannot be trusted
 	gaps   []float64             // seconds between chunks, first gaps left out; nil as above
-	mean   []float64             // of the gaps of each long leg
+	pace   []float64             // median gap of each long leg
 	single []float64             // those of legs whose every chunk was one step
 	source string                // of the steps
 }
@@ -103,15 +103,15 @@ func (e *execution) differences(c *comparison, pairs []pairLegs, steps []int) {
 		stamps, _ := chunkSeries(p.long.Response)
 		gaps := estimate.Gaps(stamps)
 		c.gaps = append(c.gaps, gaps...)
-		if mean, ok := estimate.Mean(gaps); ok {
-			c.mean = append(c.mean, mean)
+		if median, ok := estimate.Median(gaps); ok {
+			c.pace = append(c.pace, median)
 		}
 		if steps[i] == len(stamps)-1 {
 			c.single = append(c.single, gaps...)
 		}
 	}
 	if !trusted {
-		c.stream, c.gaps, c.mean, c.single = nil, nil, nil, nil
+		c.stream, c.gaps, c.pace, c.single = nil, nil, nil, nil
 	}
 }
 
@@ -203,7 +203,7 @@ func (e *execution) lessons(pairs []pairLegs) (rungMemory, bool) {
 }
 
 // evaluate turns the pairs into the sample, or says why they are no measurement.
-func (e *execution) evaluate(ctx context.Context, pairs []pairLegs) error {
+func (e *execution) evaluate(ctx context.Context, prefill coldPrefill, pairs []pairLegs) error {
 	if err := checkReplicas(e.run.Legs); err != nil {
 		return err
 	}
@@ -223,8 +223,13 @@ func (e *execution) evaluate(ctx context.Context, pairs []pairLegs) error {
 	if rate, ok := basis.Rate(); !ok || rate > fastest || basis.Seconds < leastDelta {
 		return reject(Implausible, "%d tokens in %.3g s is faster than any server decodes", basis.Tokens, basis.Seconds)
 	}
-	if e.run.Plan == Triple && len(pairs) >= 3 {
+	if len(pairs) >= 3 {
 		if err := checkSpread(c); err != nil {
+			return err
+		}
+	}
+	if s.Isolation == NotKnown {
+		if err := e.checkSteady(pairs); err != nil {
 			return err
 		}
 	}
@@ -235,7 +240,22 @@ func (e *execution) evaluate(ctx context.Context, pairs []pairLegs) error {
 	s.DecodeTokens = float64(estimate.Pool(c.two).Tokens) / float64(len(pairs))
 	s.StepError, _ = e.relativeError(pairs, c)
 	e.learnt, _ = e.lessons(pairs)
+	e.discardBut(prefill, pairs)
 	return e.fillDecode(pairs, c, basis)
+}
+
+// discardBut marks the legs that the sample does not rest on.
+func (e *execution) discardBut(prefill coldPrefill, pairs []pairLegs) {
+	used := map[int]bool{}
+	for _, l := range prefill.legs {
+		used[l.index] = true
+	}
+	for _, p := range pairs {
+		used[p.short.index], used[p.long.index] = true, true
+	}
+	for i := range e.run.Legs {
+		e.run.Legs[i].Discarded = !used[i]
+	}
 }
 
 // chooseMethod picks the two-point difference where the stream confirms it or there is none, else the stream: within the
@@ -280,9 +300,9 @@ func (e *execution) checkColdPairs(pairs []pairLegs) error {
 func (c comparison) perPair() bool { return c.source != "" && c.source != "counters" }
 
 // checkSpread says whether three or more pairs tell the same story: one that stands further apart than the spread of single
-// gaps explains was disturbed. Where the steps of a pair are not known, its mean gap stands for the step.
+// gaps explains was disturbed. Where the steps of a pair are not known, its median gap stands for the step.
 func checkSpread(c comparison) error {
-	each := c.mean
+	each := c.pace
 	if c.perPair() {
 		each = nil
 		for _, d := range c.two {

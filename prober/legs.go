@@ -24,12 +24,13 @@ type execution struct {
 	progress func(Progress)
 	run      Run
 
-	length int   // prompt tokens: the rung, or slightly less where the server's limit asks for it
-	tally  tally // what our own legs add to the server's counters
-	before *Load // nil where the server tells nothing
-	after  *Load
-	learnt rungMemory // what the pairs say about the next run of this rung
-	decode *Load      // the same when the pre-roll and prefills are surely counted, before the long legs
+	length   int   // prompt tokens: the rung, or slightly less where the server's limit asks for it
+	tally    tally // what our own legs add to the server's counters
+	before   *Load // nil where the server tells nothing
+	after    *Load
+	canaries []canary   // before and after, where the server tells nothing of its load
+	learnt   rungMemory // what the pairs say about the next run of this rung
+	decode   *Load      // the same when the pre-roll and prefills are surely counted, before the long legs
 }
 
 // tally sums the legs of a run as the server's counters must have seen them.
@@ -55,7 +56,7 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 	e.memory.lastLeg = time.Now()
 	e.tally.add(response, !e.speculationOff())
 
-	leg := Leg{Run: run, Kind: kind, MaxTokens: maxTokens, Response: response}
+	leg := Leg{Run: run, Kind: kind, MaxTokens: maxTokens, Response: response, index: len(e.run.Legs)}
 	var wire *inference.Error
 	if errors.As(err, &wire) {
 		leg.ErrorClass, leg.Error = wire.Class, wire.Message
@@ -127,14 +128,15 @@ func (c coldPrefill) seconds() float64 {
 // repeatBelow is the cold leg's duration below which it is sent again for certainty, and agreement how close two must be.
 const (
 	repeatBelow = 30 * time.Second
-	agreement   = 0.10
+	cheapBelow  = 5 * time.Second // below which a third one costs nothing
+	agreement   = 0.05
 	surprise    = 0.15 // relative deviation from the expected TTFT that asks for a second cold leg, however long
 )
 
-// coldLegs sends short legs on prompts that no cache has seen until two agree, or three where they are faster than they
-// should be: a hidden cache may have served some. One is enough where it is long and as expected, or where only one is wanted.
+// coldLegs sends short legs on prompts that no cache has seen until two agree; three where the server does not prove
+// that it counts cached tokens, and they are cheap or faster than they should be, since a hidden cache may have served some. One is enough where it is long and as expected, or where only one is wanted.
 func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, error) {
-	const most = 4
+	const most = 5
 	var legs []Leg
 	for {
 		leg, b, err := e.coldLeg(ctx, len(legs)+1)
@@ -146,9 +148,9 @@ func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, err
 		seconds := shortSeconds(leg)
 		wanted := 2
 		switch fast, slow := e.surprise(seconds); {
-		case fast && !e.memory.countsSeen:
+		case !e.memory.countsSeen && (fast || seconds < cheapBelow.Seconds()):
 			wanted = 3
-		case single, seconds >= repeatBelow.Seconds() && !fast && !slow:
+		case single, seconds >= repeatBelow.Seconds() && e.asExpected(leg) && !slow:
 			wanted = 1
 		}
 		switch {
@@ -202,6 +204,13 @@ func agreeing(legs []Leg) []Leg {
 func (e *execution) surprise(seconds float64) (fast, slow bool) {
 	expected := e.memory.expectedCold(e.rung).Seconds()
 	return seconds < (1-surprise)*expected, expected > 0 && seconds > (1+surprise)*expected
+}
+
+// asExpected says whether something speaks for a cold leg having been computed: the server's count, or the time that was
+// expected.
+func (e *execution) asExpected(l Leg) bool {
+	fast, _ := e.surprise(shortSeconds(l))
+	return !fast && (l.Response.CachedTokens != nil || e.memory.expectedCold(e.rung) > 0)
 }
 
 // shortSeconds is the time to the first token of a short leg. Where it was not streamed, the whole answer is as good: it

@@ -14,6 +14,7 @@ type memory struct {
 	noWarm        map[Rung]time.Time     // the same for single rungs, where warm could not be shown
 	rungs         map[Rung]rungMemory    // of the last clean sample
 	cold          map[Rung]time.Duration // last sound cold TTFT
+	canaries      []canary               // of the last runs
 }
 
 // rungMemory is what the last clean sample of a rung says about the next.
@@ -42,7 +43,7 @@ func (m *memory) warmPossible(r Rung) bool {
 }
 
 // expectedCold predicts the cold TTFT of a rung: the last sound one, else from the two longest shorter rungs, since prefill
-// time is p1·L + p2·L² and so TTFT/L a line; from one shorter rung it is at least proportional. Zero where nothing is known.
+// time is p1·L + p2·L² and so TTFT/L a line. Zero where neither is known.
 func (m *memory) expectedCold(r Rung) time.Duration {
 	if t, ok := m.cold[r]; ok {
 		return t
@@ -53,16 +54,12 @@ func (m *memory) expectedCold(r Rung) time.Duration {
 			shorter = append(shorter, s)
 		}
 	}
-	if len(shorter) == 0 {
+	if len(shorter) < 2 {
 		return 0
 	}
 	slices.Sort(shorter)
+	a, b := shorter[len(shorter)-2], shorter[len(shorter)-1]
 	rate := func(s Rung) float64 { return m.cold[s].Seconds() / float64(s) }
-	b := shorter[len(shorter)-1]
-	perToken := rate(b)
-	if len(shorter) > 1 {
-		a := shorter[len(shorter)-2]
-		perToken += max(0, (rate(b)-rate(a))/float64(b-a)*float64(r-b))
-	}
+	perToken := rate(b) + max(0, (rate(b)-rate(a))/float64(b-a)*float64(r-b))
 	return time.Duration(perToken * float64(r) * float64(time.Second))
 }

@@ -48,7 +48,7 @@ func (e *execution) measure(ctx context.Context) error {
 
 // prepare identifies the server and tokenises the text, once.
 func (e *execution) prepare(ctx context.Context) error {
-	if e.facts.Dialect == "" {
+	if !e.isIdentified() {
 		if _, err := e.Identify(ctx); err != nil {
 			return err
 		}
@@ -90,21 +90,37 @@ func (e *execution) fit(m int) error {
 	return nil
 }
 
-// warmUp sends the pre-roll: after start or idling, clocks are low, code is not compiled and weights may be away.
+// warmUp sends the pre-roll: after start or idling, clocks are low, code is not compiled and weights may be away. Where the
+// server says nothing of its load, a second one is the run's first canary.
 func (e *execution) warmUp(ctx context.Context) error {
-	if time.Since(e.memory.lastLeg) < idleBefore {
+	if time.Since(e.memory.lastLeg) >= idleBefore {
+		if _, err := e.preRoll(ctx); err != nil {
+			return err
+		}
+	}
+	if e.before != nil {
 		return nil
 	}
+	strain, err := e.sing(ctx)
+	if err == nil && strain != "" {
+		return skip(Busy, "the server seems busy with others: %s", strain)
+	}
+	return err
+}
+
+// preRoll sends a short request that is not measured. Only one that was not answered is an error: whatever else is wrong with
+// the answer, it has done its work.
+func (e *execution) preRoll(ctx context.Context) (Leg, error) {
 	b, err := e.prompts.build(min(preRollTokens, e.length))
 	if err != nil {
-		return err
+		return Leg{}, err
 	}
-	_, err = e.send(ctx, preRoll, 0, b, preRollOutput, 0)
+	leg, err := e.send(ctx, preRoll, 0, b, preRollOutput, 0)
 	var wire *inference.Error
 	if errors.As(err, &wire) || ctx.Err() != nil {
-		return err
+		return leg, err
 	}
-	return nil // whatever else is wrong with the answer, it has done its work
+	return leg, nil
 }
 
 // decodeTokens is M: as configured, else from the wanted error and what the last clean sample, or now, tells of this rung.
@@ -147,12 +163,12 @@ func (e *execution) triplePlan(ctx context.Context, m int) error {
 	if err != nil {
 		return err
 	}
-	return e.evaluate(ctx, pairs)
+	return e.evaluate(ctx, c, pairs)
 }
 
 // pairPlan is a short and a long cold leg, each with a nonce of its own.
 func (e *execution) pairPlan(ctx context.Context, m int) error {
-	c, err := e.coldLegs(ctx, true)
+	c, err := e.coldLegs(ctx, e.target.DecodeTokens.At(e.rung) > 0) // who sets M wants two requests, as the old script sends
 	if err != nil {
 		return err
 	}
@@ -182,7 +198,7 @@ func (e *execution) finishAsPair(ctx context.Context, c coldPrefill, m int) erro
 			return err
 		}
 	}
-	return e.evaluate(ctx, pairs)
+	return e.evaluate(ctx, c, pairs)
 }
 
 // longCold sends the long leg of a cold pair.

@@ -121,21 +121,27 @@ func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 		if err != nil {
 			t.Fatal(err)
 		}
-		runs := map[int]prober.Run{} // by the number of requests of ours that had ended before
-		ours := func() (list []simserver.TruthRequest) {
-			return slices.DeleteFunc(sim.Truth(), func(r simserver.TruthRequest) bool { return r.Background })
+		var runs []prober.Run
+		var sent []string // kinds of all requests, in order
+		progress := func(p prober.Progress) {
+			if p.Ended {
+				sent = append(sent, p.Kind)
+			}
 		}
 		for range 2 {
 			for _, rung := range proofLadder {
-				before := len(ours())
-				run := runner.Run(t.Context(), rung, nil)
+				runs = append(runs, runner.Run(t.Context(), rung, progress))
 				time.Sleep(time.Minute)
-				runs[before+len(ours()[before:])-len(run.Legs)] = run
 			}
 		}
 		time.Sleep(10 * time.Minute) // until everybody else's requests ended too
-		for first, run := range runs {
-			all = append(all, compareWithTruth(run, ours()[first:][:len(run.Legs)], sim.Truth()))
+		everybody := sim.Truth()
+		legs := legTruth(everybody, sent)
+		for _, run := range runs {
+			o := compareWithTruth(run, legs[:len(run.Legs)], everybody)
+			o.touched = o.touched || s.faults.WarmupSlow > 0 && len(all) == 0
+			all = append(all, o)
+			legs = legs[len(run.Legs):]
 		}
 		runner.Close()
 		_ = server.Close()
@@ -144,6 +150,20 @@ func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 		synctest.Wait()
 	})
 	return all
+}
+
+// legTruth is what happened to the requests of ours that were legs: not others', and no pre-rolls.
+func legTruth(everybody []simserver.TruthRequest, sent []string) (legs []simserver.TruthRequest) {
+	for _, r := range everybody {
+		if r.Background {
+			continue
+		}
+		if sent[0] != "pre-roll" {
+			legs = append(legs, r)
+		}
+		sent = sent[1:]
+	}
+	return legs
 }
 
 // compareWithTruth judges a run by what happened to its legs, in the order of sending, and to everybody else.
@@ -164,16 +184,14 @@ func compareWithTruth(run prober.Run, legs, everybody []simserver.TruthRequest) 
 		if run.Legs[i].Kind == "warm" {
 			warmCached[r.CachedTokens] = true
 		}
-		retried := run.Legs[i].Kind == "warm" && i+2 < len(legs) && run.Legs[i+2].Run == run.Legs[i].Run
-		abandoned := run.Plan == prober.Pair && run.Legs[i].Kind == "warm"
 		switch {
-		case abandoned:
-		case retried:
+		case run.Legs[i].Discarded:
 		case run.Legs[i].MaxTokens > 2:
 			long.StepSeconds = append(long.StepSeconds, r.StepSeconds...)
 			long.Accepted = append(long.Accepted, r.Accepted...)
 			long.CompletionTokens += r.CompletionTokens - 1
-		case run.Legs[i].Kind == "cold" && float64(r.CachedTokens) > 0.02*float64(r.PromptTokens): // must not count
+		case run.Legs[i].Kind == "cold" && float64(r.CachedTokens) > 0.02*float64(r.PromptTokens): // must not weigh
+		case run.Legs[i].Kind == "cold" && long.StepSeconds != nil: // the short leg of a further pair
 		case run.Legs[i].Kind == "cold":
 			short.RecomputedTokens += r.RecomputedTokens
 			short.PrefillSeconds += r.PrefillSeconds

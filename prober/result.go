@@ -141,6 +141,9 @@ type Leg struct {
 	Response   inference.Response
 	ErrorClass inference.Class
 	Error      string
+	Discarded  bool // not part of the sample of an accepted run: it stood apart from its like, or its pair was sent again
+
+	index int // in Run.Legs
 }
 
 // RunObserver is told of every run that ended, skipped ones included.

@@ -36,10 +36,11 @@ type Runner struct {
 	newLoad LoadReaderFor
 	logger  log.Logger
 
-	facts   inference.Facts // zero until identified
-	load    LoadReader      // nil where the server offers none
-	prompts *promptSource   // nil until the first run
-	memory  memory
+	facts      inference.Facts // zero until identified
+	identified time.Time       // zero when the server must be asked
+	load       LoadReader      // nil where the server offers none
+	prompts    *promptSource   // nil until the first run
+	memory     memory
 }
 
 // NewRunner makes the runner of a target; it sends nothing. load may be nil.
@@ -64,8 +65,19 @@ func (r *Runner) Identify(ctx context.Context) (inference.Facts, error) {
 			return inference.Facts{}, fmt.Errorf("reading the load of target %q: %w", r.target.Name, err)
 		}
 	}
-	r.facts = facts
+	if facts.Model != r.facts.Model || facts.ServerVersion != r.facts.ServerVersion {
+		r.prompts, r.memory = nil, newMemory() // another tokenizer, another speed
+	}
+	r.facts, r.identified = facts, time.Now()
 	return facts, nil
+}
+
+// identifyAgain is how long the server is believed to be what it was, unless it fails.
+const identifyAgain = time.Hour
+
+// isIdentified says whether the server need not be asked what it is.
+func (r *Runner) isIdentified() bool {
+	return !r.identified.IsZero() && time.Since(r.identified) < identifyAgain
 }
 
 // Facts are what Identify last learnt; zero before.
