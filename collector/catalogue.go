@@ -91,57 +91,89 @@ func Catalogue() []Metric {
 
 func identityMetrics() []Metric {
 	return []Metric{
-		{Name: targetUp, Type: Gauge, Labels: perTarget(),
-			Help: "Whether the target can be probed, as far as the latest contact told: 1 if it answered, 0 if it was not there, not ready or refused access; absent before the first contact."},
-		{Name: targetInfo, Type: Gauge, Labels: perTarget("served_model", "dialect", "server_version", "spec_algorithm"),
-			Help: "What the target says that it is and serves, as labels with the constant value 1; absent until it was identified."},
-		{Name: targetMaxContext, Type: Gauge, Labels: perTarget(),
-			Help: "Longest prompt plus output in tokens that the target says it takes; absent where it does not tell."},
-		{Name: targetKVPool, Type: Gauge, Labels: perTarget(),
-			Help: "Capacity of the KV cache of one replica of the target in tokens; absent where it does not tell."},
+		{
+			Name: targetUp, Type: Gauge, Labels: perTarget(),
+			Help: "Whether the target can be probed, as far as the latest contact told: 1 if it answered, 0 if it was not there, not ready or refused access; absent before the first contact.",
+		},
+		{
+			Name: targetInfo, Type: Gauge, Labels: perTarget("served_model", "dialect", "server_version", "spec_algorithm"),
+			Help: "What the target says that it is and serves, as labels with the constant value 1; absent until it was identified.",
+		},
+		{
+			Name: targetMaxContext, Type: Gauge, Labels: perTarget(),
+			Help: "Longest prompt plus output in tokens that the target says it takes; absent where it does not tell.",
+		},
+		{
+			Name: targetKVPool, Type: Gauge, Labels: perTarget(),
+			Help: "Capacity of the KV cache of one replica of the target in tokens; absent where it does not tell.",
+		},
 		{Name: rungContext, Type: Gauge, Labels: perRung(), Help: "Nominal prompt length of the rung in tokens."},
-		{Name: rungReachable, Type: Gauge, Labels: perRung(),
-			Help: "Whether the server takes prompts of the rung's length: 1 after a run that it answered, 0 after one that it refused, or that was not sent, for length; absent until known."},
+		{
+			Name: rungReachable, Type: Gauge, Labels: perRung(),
+			Help: "Whether the server takes prompts of the rung's length: 1 after a run that it answered, 0 after one that it refused, or that was not sent, for length; absent until known.",
+		},
 	}
 }
 
 func outcomeMetrics() []Metric {
 	return []Metric{
 		{Name: probeInterval, Type: Gauge, Labels: perRung(), Help: "Configured interval between runs of the rung in seconds."},
-		{Name: probeLastAttempt, Type: Gauge, Labels: perRung(),
-			Help: "Unix time at which the latest run of the rung was started; absent before the first, skipped runs left out."},
-		{Name: probeLastSuccess, Type: Gauge, Labels: perRung(),
-			Help: "Unix time at which the latest accepted run of the rung ended; absent before the first."},
-		{Name: probeDuration, Type: Gauge, Labels: perRung(),
-			Help: "Wall time of the latest run of the rung in seconds, all its requests; absent before the first, skipped runs left out."},
-		{Name: probeRuns, Type: Counter, Labels: perRung(),
-			Help: "Number of runs of the rung that were sent, failed and rejected ones included; clean runs are these less failures and rejections."},
+		{
+			Name: probeLastAttempt, Type: Gauge, Labels: perRung(),
+			Help: "Unix time at which the latest run of the rung was started; absent before the first, skipped runs left out.",
+		},
+		{
+			Name: probeLastSuccess, Type: Gauge, Labels: perRung(),
+			Help: "Unix time at which the latest accepted run of the rung ended; absent before the first.",
+		},
+		{
+			Name: probeDuration, Type: Gauge, Labels: perRung(),
+			Help: "Wall time of the latest run of the rung in seconds, all its requests; absent before the first, skipped runs left out.",
+		},
+		{
+			Name: probeRuns, Type: Counter, Labels: perRung(),
+			Help: "Number of runs of the rung that were sent, failed and rejected ones included; clean runs are these less failures and rejections.",
+		},
 		{Name: probeFailures, Type: Counter, Labels: perRung(), Help: "Number of runs of the rung in which the server did not answer the question."},
 		{Name: probeRejections, Type: Counter, Labels: perRung(), Help: "Number of runs of the rung that were answered but are no measurement."},
 		{Name: probeSkips, Type: Counter, Labels: perRung(), Help: "Number of due runs of the rung that were not sent."},
-		{Name: probeReasons, Type: Counter, Labels: perTarget("kind", "reason"),
-			Help: "Number of runs of the target that are no measurement, by kind (failure, rejection or skip) and reason."},
+		{
+			Name: probeReasons, Type: Counter, Labels: perTarget("kind", "reason"),
+			Help: "Number of runs of the target that are no measurement, by kind (failure, rejection or skip) and reason.",
+		},
 	}
 }
 
 func cleanMetrics() []Metric {
 	return []Metric{
 		{Name: probePromptTokens, Type: Gauge, Labels: perRung(), Help: "Prompt tokens as the server counted them" + clean},
-		{Name: ttft, Type: Gauge, Labels: perRung(),
-			Help: "Time to first token of an uncached prompt in seconds" + clean + " Absent also where the answer came in one burst."},
+		{
+			Name: ttft, Type: Gauge, Labels: perRung(),
+			Help: "Time to first token of an uncached prompt in seconds" + clean + " Absent also where the answer came in one burst.",
+		},
 		{Name: prefillRate, Type: Gauge, Labels: perRung(), Help: "Computed prompt tokens per second of prefill" + clean},
-		{Name: stepTime, Type: Gauge, Labels: perRung(),
-			Help: "Mean seconds per decode step (one verify pass; one token without speculation)" + clean},
+		{
+			Name: stepTime, Type: Gauge, Labels: perRung(),
+			Help: "Mean seconds per decode step (one verify pass; one token without speculation)" + clean,
+		},
 		{Name: decodeRate, Type: Gauge, Labels: perRung(), Help: "Decoded tokens per second of one request" + clean},
-		{Name: acceptLength, Type: Gauge, Labels: perRung(),
-			Help: "Mean tokens committed per verify pass, bonus token included" + clean},
+		{
+			Name: acceptLength, Type: Gauge, Labels: perRung(),
+			Help: "Mean tokens committed per verify pass, bonus token included" + clean,
+		},
 		{Name: stepError, Type: Gauge, Labels: perRung(), Help: "Relative standard error (0 to 1) of the step time" + clean},
-		{Name: methodDisagreement, Type: Gauge, Labels: perRung(),
-			Help: "Relative difference, without sign, of the streamed step time from the two-point one" + clean + " Absent where only one is known."},
-		{Name: stepSlope, Type: Gauge, Labels: perTarget(),
-			Help: "Growth of the step time in seconds per token of context: Theil-Sen slope over the target's fresh rungs, absent below three."},
-		{Name: stepIntercept, Type: Gauge, Labels: perTarget(),
-			Help: "Step time in seconds that the line through the target's fresh rungs gives for an empty context."},
+		{
+			Name: methodDisagreement, Type: Gauge, Labels: perRung(),
+			Help: "Relative difference, without sign, of the streamed step time from the two-point one" + clean + " Absent where only one is known.",
+		},
+		{
+			Name: stepSlope, Type: Gauge, Labels: perTarget(),
+			Help: "Growth of the step time in seconds per token of context: Theil-Sen slope over the target's fresh rungs, absent below three.",
+		},
+		{
+			Name: stepIntercept, Type: Gauge, Labels: perTarget(),
+			Help: "Step time in seconds that the line through the target's fresh rungs gives for an empty context.",
+		},
 		{Name: stepFitRungs, Type: Gauge, Labels: perTarget(), Help: "Number of fresh rungs that the line of the step time rests on."},
 	}
 }
@@ -149,25 +181,37 @@ func cleanMetrics() []Metric {
 func costMetrics() []Metric {
 	return []Metric{
 		{Name: verifySteps, Type: Counter, Labels: perRung(), Help: "Number of decode steps measured in accepted runs of the rung."},
-		{Name: completionTokens, Type: Counter, Labels: perRung(),
-			Help: "Number of output tokens of the decode steps in longctx_verify_steps_total; divided by these, the tokens per step."},
-		{Name: promptTokens, Type: Counter, Labels: perTarget("kind"),
-			Help: "Number of prompt tokens that the target prefilled (kind computed) or took from its cache (kind cached) for requests of any run; requests that do not tell which are left out."},
+		{
+			Name: completionTokens, Type: Counter, Labels: perRung(),
+			Help: "Number of output tokens of the decode steps in longctx_verify_steps_total; divided by these, the tokens per step.",
+		},
+		{
+			Name: promptTokens, Type: Counter, Labels: perTarget("kind"),
+			Help: "Number of prompt tokens that the target prefilled (kind computed) or took from its cache (kind cached) for requests of any run; requests that do not tell which are left out.",
+		},
 		{Name: engineBusy, Type: Counter, Labels: perTarget(), Help: "Wall time in seconds during which runs occupied the target."},
 	}
 }
 
 func histogramMetrics() []Metric {
 	return []Metric{
-		{Name: stepDuration, Type: Histogram, Labels: perRung(), Native: true,
+		{
+			Name: stepDuration, Type: Histogram, Labels: perRung(), Native: true,
 			Buckets: []float64{0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24, 0.32, 0.5, 0.75, 1, 1.5, 2.5, 4, 6, 10},
-			Help:    "Duration of single decode steps in seconds, one observation per step seen in the streams of accepted runs of the rung."},
-		{Name: acceptLengthTokens, Type: Histogram, Labels: perRung(), Native: true,
+			Help:    "Duration of single decode steps in seconds, one observation per step seen in the streams of accepted runs of the rung.",
+		},
+		{
+			Name: acceptLengthTokens, Type: Histogram, Labels: perRung(), Native: true,
 			Buckets: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 32},
-			Help:    "Tokens committed per verify pass, bonus token included, one observation per pass of accepted runs of the rung."},
-		{Name: prefillThroughput, Type: Histogram, Labels: perRung(), Native: true,
-			Help: "Computed prompt tokens per second of prefill, one observation per accepted run of the rung."},
-		{Name: timeToFirstToken, Type: Histogram, Labels: perRung(), Native: true,
-			Help: "Time to first token of uncached prompts in seconds, one observation per accepted run of the rung."},
+			Help:    "Tokens committed per verify pass, bonus token included, one observation per pass of accepted runs of the rung.",
+		},
+		{
+			Name: prefillThroughput, Type: Histogram, Labels: perRung(), Native: true,
+			Help: "Computed prompt tokens per second of prefill, one observation per accepted run of the rung.",
+		},
+		{
+			Name: timeToFirstToken, Type: Histogram, Labels: perRung(), Native: true,
+			Help: "Time to first token of uncached prompts in seconds, one observation per accepted run of the rung.",
+		},
 	}
 }

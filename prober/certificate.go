@@ -120,7 +120,7 @@ func grade(before, after Load, ours tally) (i Isolation, patience time.Duration)
 		visible++
 	}
 	_, live := after.forwardCounter()
-	live = live && !(after.ForwardTokens != nil && ours.forwardUnknown)
+	live = live && (after.ForwardTokens == nil || !ours.forwardUnknown)
 	counters := after.GeneratedTokens != nil && (after.PromptTokens != nil || after.ComputedTokens != nil) && !ours.uncounted
 	busy := known(after.Running) > 0 || known(after.Queued) > 0
 	switch {

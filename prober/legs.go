@@ -190,13 +190,13 @@ func (e *execution) coldLeg(ctx context.Context, run int) (Leg, built, error) {
 // agreeing are the legs that come within agreement of the newest one, itself included.
 func agreeing(legs []Leg) []Leg {
 	newest := shortSeconds(legs[len(legs)-1])
-	var close []Leg
+	var near []Leg
 	for _, l := range legs {
 		if d := shortSeconds(l) - newest; d <= agreement*newest && -d <= agreement*newest {
-			close = append(close, l)
+			near = append(near, l)
 		}
 	}
-	return close
+	return near
 }
 
 // surprise says whether a cold TTFT is far from what shorter rungs or earlier runs let expect: faster hints at a hidden cache,

@@ -57,10 +57,14 @@ func scenes() []scene {
 		{name: "answers clamped", profile: kimi, options: told, faults: simserver.Faults{ClampMaxTokens: 24}, dirty: true},
 		{name: "budget overshot", profile: kimi, options: told, faults: simserver.Faults{OvershootBudget: true}, dirty: true, shapes: speculating},
 		{name: "warm-up", profile: kimi, options: told, faults: simserver.Faults{WarmupSlow: 3}, dirty: true},
-		{name: "contention", profile: kimi, options: told, dirty: true,
-			background: simserver.Background{Rate: 0.004, PromptTokens: [2]int{2000, 20000}, OutputTokens: [2]int{20, 200}}},
-		{name: "contention, aborts, stale gauges", profile: fast, dirty: true, faults: simserver.Faults{StaleGauges: true}, shapes: []string{"sglang", "vllm"},
-			background: simserver.Background{Rate: 0.02, PromptTokens: [2]int{2000, 20000}, OutputTokens: [2]int{20, 200}, AbortShare: 0.3}},
+		{
+			name: "contention", profile: kimi, options: told, dirty: true,
+			background: simserver.Background{Rate: 0.004, PromptTokens: [2]int{2000, 20000}, OutputTokens: [2]int{20, 200}},
+		},
+		{
+			name: "contention, aborts, stale gauges", profile: fast, dirty: true, faults: simserver.Faults{StaleGauges: true}, shapes: []string{"sglang", "vllm"},
+			background: simserver.Background{Rate: 0.02, PromptTokens: [2]int{2000, 20000}, OutputTokens: [2]int{20, 200}, AbortShare: 0.3},
+		},
 	}
 }
 

@@ -55,8 +55,10 @@ func sglangCases(t testing.TB) []readCase {
 		{name: "sglang load not JSON", dialect: inference.SGLang, answers: map[string]answer{loadsPath: {body: `<html>`}}, err: "reading the load"},
 		{name: "sglang nothing offered", dialect: inference.SGLang},
 		{name: "sglang tp ranks and dp ranks", dialect: inference.SGLang, answers: pageOf(t, "135-sglang-rank-series.prom"), want: prober.Load{Running: n(3)}},
-		{name: "sglang counters per rank, priorities", dialect: inference.SGLang, answers: pageOf(t, "sglang-dp2.prom"),
-			want: prober.Load{Running: n(3), ForwardTokens: f(1500)}},
+		{
+			name: "sglang counters per rank, priorities", dialect: inference.SGLang, answers: pageOf(t, "sglang-dp2.prom"),
+			want: prober.Load{Running: n(3), ForwardTokens: f(1500)},
+		},
 		{name: "sglang loading", dialect: inference.SGLang, answers: map[string]answer{"/metrics": {status: 503}}, err: "503"},
 	}
 }
@@ -73,14 +75,20 @@ func vllmCases(t testing.TB) []readCase {
 		{name: "vllm tokens by source", dialect: inference.VLLM, answers: pageOf(t, "vllm-by-source.prom"), want: bySource},
 		{name: "vllm renamed, old", dialect: inference.VLLM, answers: pageOf(t, "137-vllm-renamed-metrics.old.prom"), want: prober.Load{Running: n(5), Queued: n(2)}},
 		{name: "vllm renamed, new", dialect: inference.VLLM, answers: pageOf(t, "137-vllm-renamed-metrics.new.prom"), want: prober.Load{Running: n(5), Queued: n(2)}},
-		{name: "vllm engines, _created, exponents", dialect: inference.VLLM, answers: pageOf(t, "139-vllm-spec-counters-dp-created.prom"),
-			want: prober.Load{Steps: f(1100), CorrectDrafts: f(2510)}},
-		{name: "vllm idle", dialect: inference.VLLM, answers: pageOf(t, "141-idle-zero-over-zero.prom"),
-			want: prober.Load{Running: n(0), Steps: f(0), CorrectDrafts: f(0)}},
+		{
+			name: "vllm engines, _created, exponents", dialect: inference.VLLM, answers: pageOf(t, "139-vllm-spec-counters-dp-created.prom"),
+			want: prober.Load{Steps: f(1100), CorrectDrafts: f(2510)},
+		},
+		{
+			name: "vllm idle", dialect: inference.VLLM, answers: pageOf(t, "141-idle-zero-over-zero.prom"),
+			want: prober.Load{Running: n(0), Steps: f(0), CorrectDrafts: f(0)},
+		},
 		{name: "vllm odd labels", dialect: inference.VLLM, answers: pageOf(t, "149-label-values-odd-characters.prom"), want: prober.Load{Running: n(4), Queued: n(2)}},
 		{name: "vllm repeated headers and series", dialect: inference.VLLM, answers: pageOf(t, "152-duplicate-help-type.prom"), want: prober.Load{Running: n(5)}},
-		{name: "vllm gauges of several processes", dialect: inference.VLLM, answers: pageOf(t, "158-multiprocess-pid-series.prom"),
-			want: prober.Load{Live: true, GeneratedTokens: f(91000)}},
+		{
+			name: "vllm gauges of several processes", dialect: inference.VLLM, answers: pageOf(t, "158-multiprocess-pid-series.prom"),
+			want: prober.Load{Live: true, GeneratedTokens: f(91000)},
+		},
 		{name: "vllm partly missing", dialect: inference.VLLM, answers: pageOf(t, "159-metrics-partly-missing.prom"), want: prober.Load{Running: n(2)}},
 		{name: "vllm broken line costs its metric", dialect: inference.VLLM, answers: map[string]answer{"/metrics": {body: strings.Replace(
 			file(t, "vllm.prom"), `vllm:generation_tokens_total{engine="1",model_name="m"} 60.0`, `vllm:generation_tokens_total{engine="1",mod`, 1,

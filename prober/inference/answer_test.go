@@ -249,13 +249,13 @@ data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}
 func TestAnswers(t *testing.T) {
 	for name, test := range answers {
 		t.Run(name, func(t *testing.T) {
-			max := test.max
-			if max == 0 {
-				max = 17
+			asked := test.max
+			if asked == 0 {
+				asked = 17
 			}
 			test.want.HTTPStatus = 200
 			test.want.Streamed = !strings.HasPrefix(strings.TrimLeft(test.body, "\ufeff \n"), "{") || strings.Count(test.body, "\n") == 2
-			whole, failed := readAnswer(t, strings.NewReader(test.body), max)
+			whole, failed := readAnswer(t, strings.NewReader(test.body), asked)
 			class := Class("")
 			if failed != nil {
 				class = failed.Class
@@ -266,7 +266,7 @@ func TestAnswers(t *testing.T) {
 			if diff := cmp.Diff(test.want, facts(whole)); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
-			bytewise, _ := readAnswer(t, iotest.OneByteReader(strings.NewReader(test.body)), max)
+			bytewise, _ := readAnswer(t, iotest.OneByteReader(strings.NewReader(test.body)), asked)
 			if diff := cmp.Diff(facts(whole), facts(bytewise)); diff != "" {
 				t.Errorf("cut into bytes it reads otherwise:\n%s", diff)
 			}

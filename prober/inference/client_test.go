@@ -65,31 +65,45 @@ var requests = map[string]struct {
 	want    string
 }{
 	"sglang native": {
-		SGLang, Native, "3", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/generate",
+		SGLang, Native, "3",
+		Request{Prompt: ids, MaxTokens: 17, Salt: "s"},
+		"/generate",
 		`{"sampling_params":{"max_new_tokens":17,"temperature":0,"ignore_eos":true},"stream":true,"extra_key":"s","routed_dp_rank":3,"input_ids":[1,300,163583]}`,
 	},
 	"sglang native text": {
-		SGLang, Native, "", Request{Prompt: words, MaxTokens: 1}, "/generate",
+		SGLang, Native, "",
+		Request{Prompt: words, MaxTokens: 1},
+		"/generate",
 		`{"sampling_params":{"max_new_tokens":1,"temperature":0,"ignore_eos":true},"stream":true,"text":"a \"b\"\n"}`,
 	},
 	"sglang completions": {
-		SGLang, Completions, "", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/v1/completions",
+		SGLang, Completions, "",
+		Request{Prompt: ids, MaxTokens: 17, Salt: "s"},
+		"/v1/completions",
 		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"return_spec_tokens_details":true,"cache_salt":"s","prompt":[1,300,163583]}`,
 	},
 	"vllm completions": {
-		VLLM, Completions, "1", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/v1/completions",
+		VLLM, Completions, "1",
+		Request{Prompt: ids, MaxTokens: 17, Salt: "s"},
+		"/v1/completions",
 		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"top_p":1,"repetition_penalty":1,"cache_salt":"s","prompt":[1,300,163583]}`,
 	},
 	"vllm chat": {
-		VLLM, Chat, "", Request{Prompt: words, MaxTokens: 17}, "/v1/chat/completions",
+		VLLM, Chat, "",
+		Request{Prompt: words, MaxTokens: 17},
+		"/v1/chat/completions",
 		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"top_p":1,"repetition_penalty":1,"messages":[{"role":"user","content":"a \"b\"\n"}]}`,
 	},
 	"llama.cpp": {
-		LlamaCpp, Completions, "2", Request{Prompt: ids, MaxTokens: 17, Salt: "s"}, "/v1/completions",
+		LlamaCpp, Completions, "2",
+		Request{Prompt: ids, MaxTokens: 17, Salt: "s"},
+		"/v1/completions",
 		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"id_slot":2,"prompt":[1,300,163583]}`,
 	},
 	"openai": {
-		OpenAI, Completions, "", Request{Prompt: words, MaxTokens: 17, Salt: "s"}, "/v1/completions",
+		OpenAI, Completions, "",
+		Request{Prompt: words, MaxTokens: 17, Salt: "s"},
+		"/v1/completions",
 		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"prompt":"a \"b\"\n"}`,
 	},
 }

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -97,7 +98,7 @@ func (b *bodyReader) read(body io.Reader) error {
 		if tooLong := b.split.feed(buf[:n], emit); tooLong != nil {
 			err = tooLong
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			b.split.end(emit)
 		}
 		if b.progress != nil && len(a.resp.Chunks) > chunks {
@@ -108,7 +109,7 @@ func (b *bodyReader) read(body io.Reader) error {
 				linger.Stop()
 			}
 			a.close(!b.split.plain || a.events > 1, at)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return err

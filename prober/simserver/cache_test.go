@@ -90,7 +90,9 @@ func TestWarmPromptIsCheap(t *testing.T) {
 		page        int
 		recomputed  int
 	}{
-		{"sglang", "/generate", 1, 1}, {"sglang", "/generate", 64, 64}, {"vllm", "/v1/completions", 1, 16},
+		{"sglang", "/generate", 1, 1},
+		{"sglang", "/generate", 64, 64},
+		{"vllm", "/v1/completions", 1, 16},
 		{"llamacpp", "/v1/completions", 1, 1},
 	} {
 		p := noiseless(profile(t, ""))

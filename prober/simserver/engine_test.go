@@ -146,9 +146,12 @@ func TestCancelFreesTheSlot(t *testing.T) {
 		stream      bool
 		after       time.Duration
 	}{
-		{"sglang", "/generate", true, 5 * time.Second}, {"sglang", "/generate", true, 60 * time.Second},
-		{"sglang", "/generate", false, 60 * time.Second}, {"sglang", "/v1/completions", true, 5 * time.Second},
-		{"vllm", "/v1/completions", true, 60 * time.Second}, {"llamacpp", "/v1/completions", true, 60 * time.Second},
+		{"sglang", "/generate", true, 5 * time.Second},
+		{"sglang", "/generate", true, 60 * time.Second},
+		{"sglang", "/generate", false, 60 * time.Second},
+		{"sglang", "/v1/completions", true, 5 * time.Second},
+		{"vllm", "/v1/completions", true, 60 * time.Second},
+		{"llamacpp", "/v1/completions", true, 60 * time.Second},
 		{"openai", "/v1/chat/completions", false, 5 * time.Second},
 	} {
 		inBubble(t, Config{Shape: c.shape}, func(r *rig) {
@@ -191,7 +194,7 @@ func TestSeedDecides(t *testing.T) {
 		})
 		return out
 	}
-	if run(1) != run(1) {
+	if again := run(1); again != run(1) {
 		t.Error("the same seed gave two runs")
 	}
 	if run(1) == run(2) {

@@ -16,7 +16,6 @@ type call struct {
 	stream bool
 	usage  bool // streamed usage asked for
 	steady bool // usage in every chunk asked for
-	cut    int  // the client's max_tokens where a proxy or the pool cut it; else 0
 }
 
 // speaker puts an answer on the wire in one shape. Its methods are called in the order of the file.

@@ -19,8 +19,8 @@ const maxFile = 16 << 20
 
 // save puts the document in the place of path in one step: a reader sees the old one or the new one, whole.
 func (d document) save(path string) (err error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
 	}
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("writing the output file: %s is not a regular file", path)

@@ -181,18 +181,18 @@ func TestOutputFileLostOnTheWay(t *testing.T) {
 
 func TestOutputFileThroughALink(t *testing.T) {
 	folder := t.TempDir()
-	real, link := filepath.Join(folder, "real.json"), filepath.Join(folder, "link.json")
-	if err := os.WriteFile(real, []byte("old"), 0o600); err != nil {
+	file, link := filepath.Join(folder, "real.json"), filepath.Join(folder, "link.json")
+	if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(real, link); err != nil {
+	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
 	if err := goldenDocument().save(link); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Lstat(link)
-	if err != nil || info.Mode()&fs.ModeSymlink == 0 || !strings.Contains(read(t, real), schema) {
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 || !strings.Contains(read(t, file), schema) {
 		t.Errorf("the link was replaced: %v %v", info, err)
 	}
 }

@@ -146,10 +146,14 @@ func TestExitCode(t *testing.T) {
 			1024: notAccepted(1024, prober.Skipped, prober.ExceedsContext, "too long"),
 			4096: notAccepted(4096, prober.Skipped, prober.ExceedsContext, "too long"),
 		}},
-		{name: "turned away at every rung", code: 1, stderr: "no rung could be tried: auth: the server wants a key (401)",
-			runs: map[prober.Rung]prober.Run{1024: refused, 4096: refused}},
-		{name: "not identified", code: 1, err: &inference.Error{Class: inference.Connect, Message: "connection refused"},
-			stderr: "longctx_exporter: identifying the server at http://10.0.0.5:30000: connect: connection refused; is it running"},
+		{
+			name: "turned away at every rung", code: 1, stderr: "no rung could be tried: auth: the server wants a key (401)",
+			runs: map[prober.Rung]prober.Run{1024: refused, 4096: refused},
+		},
+		{
+			name: "not identified", code: 1, err: &inference.Error{Class: inference.Connect, Message: "connection refused"},
+			stderr: "longctx_exporter: identifying the server at http://10.0.0.5:30000: connect: connection refused; is it running",
+		},
 		{name: "not identified, plain error", code: 1, err: errors.New("boom"), stderr: "identifying the server at http://10.0.0.5:30000: boom"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
