@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/go-kit/log/level"
@@ -79,6 +80,7 @@ func (e *execution) certify(ctx context.Context) error {
 	if s.Isolation = NotKnown; e.before == nil {
 		return e.checkCanaries(ctx)
 	}
+	var g grading
 	pause := pollFirst
 	for began := time.Now(); ; pause = min(2*pause, pollMost) {
 		after, err := e.load.ReadLoad(ctx)
@@ -86,9 +88,9 @@ func (e *execution) certify(ctx context.Context) error {
 			return ctx.Err()
 		}
 		e.after = &after
-		var patience time.Duration
-		s.Isolation, patience = grade(*e.before, after, e.tally)
-		if time.Since(began) >= patience {
+		g = grade(*e.before, after, e.tally)
+		s.Isolation = g.isolation
+		if time.Since(began) >= g.patience {
 			break
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -96,52 +98,62 @@ func (e *execution) certify(ctx context.Context) error {
 		}
 	}
 	if s.Isolation == IsContended {
-		return reject(Contended, "the server worked for others during the run: running %d, queued %d, and its counters grew beyond ours",
-			known(e.after.Running), known(e.after.Queued))
+		return reject(Contended, "the server worked for others during the run: %s", g.why)
 	}
 	return nil
 }
 
-// grade compares two readings with what our own legs must have added, and says how long a later reading may still change
-// the grade.
-func grade(before, after Load, ours tally) (i Isolation, patience time.Duration) {
+// grading is what two readings say.
+type grading struct {
+	isolation Isolation
+	why       string        // of contention
+	patience  time.Duration // how long a later reading may still change the grade
+}
+
+// grade compares two readings with what our own legs must have added.
+func grade(before, after Load, ours tally) grading {
 	visible, matched := 0, 0
 	for _, c := range expectations(before, after, ours) {
-		switch {
-		case c.before == nil || c.after == nil:
+		if c.before == nil || c.after == nil {
 			continue
-		case *c.after < *c.before:
-			return NotKnown, 0 // the server restarted: its counters say nothing
-		case *c.after-*c.before > c.most:
-			return IsContended, 0
-		case *c.after-*c.before >= c.least:
+		}
+		grown, blur := *c.after-*c.before, before.blur(*c.before)+after.blur(*c.after)
+		switch {
+		case grown < 0:
+			return grading{isolation: NotKnown} // the server restarted: its counters say nothing
+		case grown > c.most+blur:
+			why := fmt.Sprintf("its count of %s grew by %.0f, our requests account for %.0f", c.what, grown, c.most)
+			return grading{isolation: IsContended, why: why}
+		case grown >= c.least-blur:
 			matched++
 		}
 		visible++
 	}
 	_, live := after.forwardCounter()
 	live = live && (after.ForwardTokens == nil || !ours.forwardUnknown)
-	counters := after.GeneratedTokens != nil && (after.PromptTokens != nil || after.ComputedTokens != nil) && !ours.uncounted
+	counters := after.exact(after.GeneratedTokens) && (after.exact(after.PromptTokens) || after.exact(after.ComputedTokens)) && !ours.uncounted
 	busy := known(after.Running) > 0 || known(after.Queued) > 0
+	others := fmt.Sprintf("it has %d running and %d queued requests after it", known(after.Running), known(after.Queued))
 	switch {
 	case matched < visible: // late, or our legs went elsewhere
-		return NotKnown, latePatience
+		return grading{isolation: NotKnown, patience: latePatience}
 	case busy && counters && live && known(after.Running) <= 1 && known(after.Queued) == 0:
-		return Proved, 0 // no pass was made but for us: the gauge is not fresh
+		return grading{isolation: Proved} // no pass was made but for us: the gauge is not fresh
 	case busy && counters: // somebody who is not done yet, or a gauge that is not fresh
-		return IsContended, gaugePatience
+		return grading{isolation: IsContended, why: others, patience: gaugePatience}
 	case busy:
-		return IsContended, latePatience
+		return grading{isolation: IsContended, why: others, patience: latePatience}
 	case before.Running == nil || after.Running == nil:
-		return NotKnown, 0
+		return grading{isolation: NotKnown}
 	case counters:
-		return Proved, 0
+		return grading{isolation: Proved}
 	}
-	return Quiet, 0
+	return grading{isolation: Quiet}
 }
 
 // expectation is what one counter may have grown by if nobody but us was served.
 type expectation struct {
+	what          string
 	before, after *float64
 	least, most   float64
 }
@@ -155,14 +167,14 @@ func expectations(before, after Load, ours tally) []expectation {
 		leastComputed = 0
 	}
 	if ours.uncounted {
-		return []expectation{{before.AbortedRequests, after.AbortedRequests, 0, 0}}
+		return []expectation{{"aborted requests", before.AbortedRequests, after.AbortedRequests, 0, 0}}
 	}
 	return []expectation{
-		{before.PromptTokens, after.PromptTokens, leastComputed, all}, // some vLLM versions leave cached tokens out
-		{before.ComputedTokens, after.ComputedTokens, leastComputed, all},
-		{before.GeneratedTokens, after.GeneratedTokens, float64(ours.completion), float64(ours.completion)},
-		{before.FinishedRequests, after.FinishedRequests, float64(ours.requests), float64(ours.requests)},
-		{before.AbortedRequests, after.AbortedRequests, 0, 0},
+		{"prompt tokens", before.PromptTokens, after.PromptTokens, leastComputed, all}, // some vLLM versions leave cached tokens out
+		{"computed prompt tokens", before.ComputedTokens, after.ComputedTokens, leastComputed, all},
+		{"generated tokens", before.GeneratedTokens, after.GeneratedTokens, float64(ours.completion), float64(ours.completion)},
+		{"finished requests", before.FinishedRequests, after.FinishedRequests, float64(ours.requests), float64(ours.requests)},
+		{"aborted requests", before.AbortedRequests, after.AbortedRequests, 0, 0},
 		ours.expectForward(before, after),
 	}
 }
@@ -172,7 +184,7 @@ func (t tally) expectForward(before, after Load) expectation {
 	if t.forwardUnknown {
 		return expectation{}
 	}
-	return expectation{before.ForwardTokens, after.ForwardTokens, float64(t.forward), float64(t.forward)}
+	return expectation{"decoded tokens", before.ForwardTokens, after.ForwardTokens, float64(t.forward), float64(t.forward)}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

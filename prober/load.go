@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -15,6 +16,10 @@ type Load struct {
 	// Live says that GeneratedTokens moves with every forward pass, not only when a request finishes.
 	Live bool
 
+	// Digits is the number of significant digits that the server prints counters with, 0 for all of them: a larger counter
+	// cannot prove single tokens.
+	Digits int
+
 	// Counters since the server's start. They move when a request finishes, or with every forward pass.
 	PromptTokens     *float64 // prompt tokens, cached ones included
 	ComputedTokens   *float64 // prompt tokens that were prefilled, cached ones left out
@@ -25,6 +30,17 @@ type Load struct {
 	FinishedRequests *float64
 	AbortedRequests  *float64
 }
+
+// blur is by how much a counter's printed value may differ from the true one.
+func (l Load) blur(counter float64) float64 {
+	if l.Digits == 0 || counter < math.Pow10(l.Digits) {
+		return 0
+	}
+	return math.Pow10(int(math.Log10(counter))+1-l.Digits) / 2
+}
+
+// exact says whether the server tells a counter to the last token.
+func (l Load) exact(counter *float64) bool { return counter != nil && l.blur(*counter) == 0 }
 
 // forwardCounter is the counter of output tokens that moves with every forward pass, if there is one.
 func (l Load) forwardCounter() (tokens float64, ok bool) {

@@ -68,7 +68,7 @@ func (e *execution) legSteps(source string, l Leg) (int, bool) {
 // stepsByCounters takes the growth of the server's own count of verify passes since the prefills, where the certificate
 // proves that nobody else was served, and shares it out by tokens: only the sum is known, and only the sum is used.
 func (e *execution) stepsByCounters(pairs []pairLegs) ([]int, bool) {
-	if e.run.Sample.Isolation != Proved || e.decode == nil || e.after == nil || e.decode.Steps == nil || e.after.Steps == nil {
+	if e.run.Sample.Isolation != Proved || e.decode == nil || e.decode.Steps == nil || !e.after.exact(e.after.Steps) {
 		return nil, false
 	}
 	total := int(math.Round(*e.after.Steps - *e.decode.Steps))

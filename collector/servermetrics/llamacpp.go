@@ -15,6 +15,9 @@ type llamaCpp struct {
 	slots *endpoint // nil where its address is not known
 }
 
+// printedDigits is how precisely llama-server prints its counters: with a stream's default of six significant digits.
+const printedDigits = 6
+
 // read maps llama-server's counters, which all move at the end of a request. prompt_tokens_total leaves cached tokens out.
 func (c *llamaCpp) read(ctx context.Context) (prober.Load, error) {
 	p, err := c.page.page(ctx, "llamacpp", names(
@@ -29,6 +32,7 @@ func (c *llamaCpp) read(ctx context.Context) (prober.Load, error) {
 		return prober.Load{}, err
 	}
 	l := prober.Load{
+		Digits:          printedDigits,
 		Running:         p.gauge("requests_processing"),
 		Queued:          p.gauge("requests_deferred"),
 		ComputedTokens:  p.sum("prompt_tokens"),

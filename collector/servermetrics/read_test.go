@@ -118,6 +118,7 @@ func vllmFaults(t testing.TB) []readCase {
 
 func llamaCppCases(t testing.TB) []readCase {
 	llama := prober.Load{
+		Digits:  6,
 		Running: n(1), Queued: n(2), PromptTokens: f(19000), ComputedTokens: f(18342), GeneratedTokens: f(961), Steps: f(300),
 		CorrectDrafts: f(640),
 	}
@@ -125,13 +126,13 @@ func llamaCppCases(t testing.TB) []readCase {
 		{name: "llamacpp", dialect: inference.LlamaCpp, answers: pageOf(t, "llamacpp.prom"), want: llama},
 		{name: "llamacpp page in a JSON string", dialect: inference.LlamaCpp, answers: map[string]answer{
 			"/metrics": {kind: "application/json; charset=utf-8", body: file(t, "161-metrics-json-escaped.json")},
-		}, want: prober.Load{Running: n(1), ComputedTokens: f(18342), GeneratedTokens: f(961)}},
+		}, want: prober.Load{Digits: 6, Running: n(1), ComputedTokens: f(18342), GeneratedTokens: f(961)}},
 		{name: "llamacpp wrong content type", dialect: inference.LlamaCpp, answers: map[string]answer{
 			"/metrics": {kind: "application/json", body: file(t, "162-metrics-valid-text-json-content-type.prom")},
-		}, want: prober.Load{Running: n(1), ComputedTokens: f(18342), GeneratedTokens: f(961)}},
+		}, want: prober.Load{Digits: 6, Running: n(1), ComputedTokens: f(18342), GeneratedTokens: f(961)}},
 		{name: "llamacpp without speculation", dialect: inference.LlamaCpp, answers: map[string]answer{"/metrics": {
 			body: "llamacpp:spec_decode_num_drafts_total 0\nllamacpp:spec_decode_num_accepted_tokens_total 0\nllamacpp:requests_processing 0\n",
-		}}, want: prober.Load{Running: n(0)}},
+		}}, want: prober.Load{Digits: 6, Running: n(0)}},
 		{name: "llamacpp metrics off, slots on", dialect: inference.LlamaCpp, answers: map[string]answer{
 			"/metrics": {status: 501, kind: "application/json", body: file(t, "146-llamacpp-metrics-501.json")},
 			"/slots":   {kind: "application/json", body: `[{"id":0,"is_processing":true},{"id":1,"is_processing":false}]`},

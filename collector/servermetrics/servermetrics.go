@@ -100,6 +100,7 @@ func (r *reader) ReadLoad(ctx context.Context) (prober.Load, error) {
 // add adds l to total, field by field, where l knows the field.
 func add(total *prober.Load, l prober.Load) {
 	total.Live = total.Live || l.Live
+	total.Digits = max(total.Digits, l.Digits)
 	addTo(&total.Running, l.Running)
 	addTo(&total.Queued, l.Queued)
 	addTo(&total.PromptTokens, l.PromptTokens)
