@@ -59,6 +59,8 @@ const (
 	acceptLength       = "longctx_accept_length"
 	stepError          = "longctx_step_error_ratio"
 	methodDisagreement = "longctx_method_disagreement_ratio"
+	planStepRatio      = "longctx_plan_step_ratio"
+	planAcceptRatio    = "longctx_plan_accept_length_ratio"
 
 	stepSlope     = "longctx_step_slope_seconds_per_token"
 	stepIntercept = "longctx_step_intercept_seconds"
@@ -165,6 +167,14 @@ func cleanMetrics() []Metric {
 		{
 			Name: methodDisagreement, Type: Gauge, Labels: perRung(),
 			Help: "Relative difference, without sign, of the streamed step time from the two-point one" + clean + " Absent where only one is known.",
+		},
+		{
+			Name: planStepRatio, Type: Gauge, Labels: perRung(),
+			Help: "Step time of the latest cold pair over that of the clean triple before it: 1 where a cached prefix decodes like a computed one; absent without both and once it is 25 intervals old.",
+		},
+		{
+			Name: planAcceptRatio, Type: Gauge, Labels: perRung(),
+			Help: "Acceptance length of the latest cold pair over that of the clean triple before it: below 1 where the drafter does better on a cached prefix; absent without both and once it is 25 intervals old.",
 		},
 		{
 			Name: stepSlope, Type: Gauge, Labels: perTarget(),

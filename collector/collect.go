@@ -36,6 +36,9 @@ func (t *target) Collect(ch chan<- prometheus.Metric) {
 	for _, length := range t.ladder {
 		r := t.rungs[length]
 		e.outcome(length, r)
+		plans := r.compared(now)
+		e.known(planStepRatio, plans.step, r.labels)
+		e.known(planAcceptRatio, plans.accept, r.labels)
 		s := r.fresh(now)
 		if s == nil {
 			continue

@@ -116,6 +116,13 @@ func stories() []story {
 				c.ObserveRun(accepted("ct200", r))
 			}
 		}},
+		{name: "compared", do: func(c *Collector) {
+			c.ObserveRun(accepted("ct200", rung8k))
+			pair := accepted("ct200", rung8k)
+			pair.Plan, pair.Sample.Step, pair.Sample.AcceptLength = prober.Pair, 1.25*pair.Sample.Step, 0.5*pair.Sample.AcceptLength
+			c.ObserveRun(pair)
+			c.ObserveRun(accepted("ct200", rung8k)) // the next triple leaves the comparison standing
+		}},
 		{name: "rejected", do: func(c *Collector) { c.ObserveRun(ended("ct200", rung8k, prober.Rejected, prober.Contended)) }},
 		{name: "failed", do: func(c *Collector) {
 			c.ObserveRun(accepted("ct200", rung8k))
@@ -195,6 +202,9 @@ func full(t testing.TB) *Collector {
 	for _, r := range []prober.Rung{rung8k, rung64k, rung128k} {
 		c.ObserveRun(accepted("ct200", r))
 	}
+	pair := accepted("ct200", rung8k)
+	pair.Plan = prober.Pair
+	c.ObserveRun(pair)
 	return c
 }
 

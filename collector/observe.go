@@ -70,7 +70,10 @@ func (t *target) count(r *rung, run prober.Run) {
 func (r *rung) take(run prober.Run) {
 	s := run.Sample
 	s.StepTimes, s.AcceptHistogram = nil, nil // shown by the histograms, not worth keeping
-	r.clean, r.cleanAt = &s, time.Now()
+	if run.Plan == prober.Pair && r.cleanPlan == prober.Triple {
+		r.plans = planComparison{at: time.Now(), step: ratio(s.Step, r.clean.Step), accept: ratio(s.AcceptLength, r.clean.AcceptLength)}
+	}
+	r.clean, r.cleanAt, r.cleanPlan = &s, time.Now(), run.Plan
 	if !run.Started.IsZero() {
 		r.succeeded = run.Started.Add(max(0, run.Duration))
 	}
@@ -78,6 +81,14 @@ func (r *rung) take(run prober.Run) {
 		r.verifySteps += float64(s.Steps)
 		r.completionTokens += tokens
 	}
+}
+
+// ratio is a over b; 0 where either is not known.
+func ratio(a, b float64) float64 {
+	if !positive(a) || !positive(b) {
+		return 0
+	}
+	return a / b
 }
 
 // countPrompts adds the prompt tokens of every leg. Where the server does not tell how many were cached, those of a cold leg

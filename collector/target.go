@@ -63,7 +63,27 @@ type rung struct {
 	succeeded time.Time // wall clock, for people and alerts
 	cleanAt   time.Time // monotonic, for the age of clean
 	clean     *prober.Sample
+	cleanPlan prober.Plan
 	reachable *bool
+
+	plans planComparison
+}
+
+// planComparison holds a cold pair against the triple before it. A ratio of 0 is not known.
+type planComparison struct {
+	at           time.Time // monotonic
+	step, accept float64
+}
+
+// comparisonIntervals is how long, in intervals, a comparison of plans is shown: pairs come every tenth run.
+const comparisonIntervals = 10 * freshIntervals
+
+// compared is the latest comparison of plans while it may be shown.
+func (r *rung) compared(now time.Time) planComparison {
+	if now.Sub(r.plans.at) > time.Duration(comparisonIntervals*float64(max(r.configured, r.effective))) {
+		return planComparison{}
+	}
+	return r.plans
 }
 
 // fresh is the latest clean sample while it may be shown, else nil.

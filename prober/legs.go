@@ -24,13 +24,13 @@ type execution struct {
 	progress func(Progress)
 	run      Run
 
-	length   int   // prompt tokens: the rung, or slightly less where the server's limit asks for it
-	tally    tally // what our own legs add to the server's counters
-	before   *Load // nil where the server tells nothing
-	after    *Load
-	canaries []canary   // before and after, where the server tells nothing of its load
+	length   int        // prompt tokens: the rung, or slightly less where the server's limit asks for it
+	tally    tally      // what our own legs add to the server's counters
+	before   *Load      // before the run; nil where the server tells nothing
+	decode   *Load      // between prefills and long legs, for the growth of step counters; nil where that is not known
+	after    *Load      // after the run
+	canaries []canary   // before and after the run, where the server tells nothing of its load
 	learnt   rungMemory // what the pairs say about the next run of this rung
-	decode   *Load      // the same when the pre-roll and prefills are surely counted, before the long legs
 }
 
 // tally sums the legs of a run as the server's counters must have seen them.
@@ -133,8 +133,9 @@ const (
 	surprise    = 0.15 // relative deviation from the expected TTFT that asks for a second cold leg, however long
 )
 
-// coldLegs sends short legs on prompts that no cache has seen until two agree; three where the server does not prove
-// that it counts cached tokens, and they are cheap or faster than they should be, since a hidden cache may have served some. One is enough where it is long and as expected, or where only one is wanted.
+// coldLegs sends short legs on prompts that no cache has seen until two agree; three where the server has not shown that it
+// counts cached tokens and they are cheap, or faster than they should be: a hidden cache may have served some. One is enough
+// where it is long and as expected, or where only one is wanted.
 func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, error) {
 	const most = 5
 	var legs []Leg

@@ -12,6 +12,7 @@ type memory struct {
 	countsSeen    bool                   // the server has reported cached tokens above 0, so its 0 can be believed
 	noPrefixCache time.Time              // when the target last showed that it caches no prefix
 	noWarm        map[Rung]time.Time     // the same for single rungs, where warm could not be shown
+	runs          map[Rung]int           // begun so far
 	rungs         map[Rung]rungMemory    // of the last clean sample
 	cold          map[Rung]time.Duration // last sound cold TTFT
 	canaries      []canary               // of the last runs
@@ -31,6 +32,7 @@ func newMemory() memory {
 	return memory{
 		shortTokens: 1,
 		noWarm:      map[Rung]time.Time{},
+		runs:        map[Rung]int{},
 		rungs:       map[Rung]rungMemory{},
 		cold:        map[Rung]time.Duration{},
 	}

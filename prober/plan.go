@@ -30,7 +30,7 @@ func (e *execution) measure(ctx context.Context) error {
 	if err := e.prepare(ctx); err != nil {
 		return err
 	}
-	m := e.decodeTokens(rungMemory{})
+	m := e.decodeTokens(e.memory.rungs[e.rung])
 	if err := e.fit(m); err != nil {
 		return err
 	}
@@ -40,10 +40,24 @@ func (e *execution) measure(ctx context.Context) error {
 	if err := e.warmUp(ctx); err != nil {
 		return err
 	}
-	if e.target.Plan == Pair || e.target.Plan != Triple && !e.memory.warmPossible(e.rung) {
+	if e.plan() == Pair {
 		return e.pairPlan(ctx, m)
 	}
 	return e.triplePlan(ctx, m)
+}
+
+// plan is the configured one; auto takes the triple where the server caches prefixes, but for every tenth run of a rung: a
+// cold pair that the triples can be held against.
+func (e *execution) plan() Plan {
+	const tenth = 10
+	if e.target.Plan != AutoPlan {
+		return e.target.Plan
+	}
+	e.memory.runs[e.rung]++
+	if e.memory.runs[e.rung]%tenth == 0 || !e.memory.warmPossible(e.rung) {
+		return Pair
+	}
+	return Triple
 }
 
 // prepare identifies the server and tokenises the text, once.
@@ -67,24 +81,24 @@ func (e *execution) prepare(ctx context.Context) error {
 // fit shortens the prompt by at most 2 % where the server's limits ask for it, or skips the rung.
 func (e *execution) fit(m int) error {
 	const shortening = 1.02
-	limits := []struct {
-		reason Reason
-		tokens int
-		what   string
-	}{
-		{ExceedsContext, e.facts.ContextLimit - 1 - m - e.facts.BlockSize, "context limit"},
-		{ExceedsContext, e.facts.MaxPrompt, "longest prompt"},
-		{ExceedsPool, e.facts.KVPoolTokens - 1 - m - e.facts.BlockSize, "KV pool"},
-	}
-	stated := []int{e.facts.ContextLimit, e.facts.MaxPrompt, e.facts.KVPoolTokens}
 	e.length = int(e.rung)
-	for i, l := range limits {
+	for _, l := range []struct {
+		reason Reason
+		what   string
+		stated int // 0 unknown
+		beside int // tokens that must find room beside the prompt
+	}{
+		{ExceedsContext, "context limit", e.facts.ContextLimit, 1 + m + e.facts.BlockSize},
+		{ExceedsContext, "longest prompt", e.facts.MaxPrompt, 0},
+		{ExceedsPool, "KV pool", e.facts.KVPoolTokens, 1 + m + e.facts.BlockSize},
+	} {
+		room := l.stated - l.beside
 		switch {
-		case stated[i] == 0 || e.length <= l.tokens:
-		case float64(e.rung) <= shortening*float64(l.tokens):
-			e.length = l.tokens
+		case l.stated == 0 || e.length <= room:
+		case float64(e.rung) <= shortening*float64(room):
+			e.length = room
 		default:
-			return skip(l.reason, "%d prompt tokens and %d to decode do not fit the server's %s of %d tokens", e.rung, m+1, l.what, stated[i])
+			return skip(l.reason, "%d prompt tokens and %d to decode do not fit the server's %s of %d tokens", e.rung, m+1, l.what, l.stated)
 		}
 	}
 	return nil
@@ -123,22 +137,19 @@ func (e *execution) preRoll(ctx context.Context) (Leg, error) {
 	return leg, nil
 }
 
-// decodeTokens is M: as configured, else from the wanted error and what the last clean sample, or now, tells of this rung.
-func (e *execution) decodeTokens(now rungMemory) int {
+// decodeTokens is M: as configured, else from the wanted error and what was last seen of this rung.
+func (e *execution) decodeTokens(seen rungMemory) int {
 	if m := e.target.DecodeTokens.At(e.rung); m > 0 {
 		return m
 	}
-	if now.step == 0 {
-		now = e.memory.rungs[e.rung]
-	}
-	if now.step == 0 {
+	if seen.step == 0 {
 		return firstDecodeTokens
 	}
 	// The growth of the context during decode must stay small beside it.
 	most := min(mostDecodeTokens, max(firstDecodeTokens, int(e.rung)/4))
 	const share = 3 // jitter between legs may take a third of the wanted error
-	least := min(most, max(leastDecodeTokens, int(now.tau*24)))
-	return estimate.DecodeTokens(now.tau, now.step, now.jitter, e.target.Precision/share, least, most)
+	least := min(most, max(leastDecodeTokens, int(seen.tau*24)))
+	return estimate.DecodeTokens(seen.tau, seen.step, seen.jitter, e.target.Precision/share, least, most)
 }
 
 // triplePlan is cold legs, then pairs on the last one's prompt. Where that turns out not to be cached, the cold leg becomes
@@ -168,6 +179,7 @@ func (e *execution) triplePlan(ctx context.Context, m int) error {
 
 // pairPlan is a short and a long cold leg, each with a nonce of its own.
 func (e *execution) pairPlan(ctx context.Context, m int) error {
+	e.run.Plan = Pair
 	c, err := e.coldLegs(ctx, e.target.DecodeTokens.At(e.rung) > 0) // who sets M wants two requests, as the old script sends
 	if err != nil {
 		return err
