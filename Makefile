@@ -11,6 +11,7 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 PROMTOOL         := $(BIN)/promtool
 FUZZTIME         := 30s
+SEEDS            := 4
 
 .PHONY: build demo test lint generated exposition bench fuzz cover tools proof clean
 
@@ -38,8 +39,10 @@ generated:
 exposition: $(PROMTOOL)
 	@for page in collector/testdata/*.golden; do echo "promtool check metrics < $$page"; $(PROMTOOL) check metrics < $$page || exit 1; done
 
+# Speed, and what a plan costs the server at equal error.
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+	go test ./prober/estimate -run TestTripleCostsHalfOfThePair -v -count=1
 
 fuzz:
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
@@ -54,9 +57,9 @@ cover:
 	go tool cover -html=.build/cover.out -o .build/cover.html
 	go tool cover -func=.build/cover.out | tail -1
 
-# Measured against the simulated server's truth.
+# Measured against the simulated server's truth: a row for each kind of server in each kind of trouble.
 proof:
-	go test ./prober -run TestProof -v -count=1
+	set -o pipefail; go test ./prober -run 'TestProof|TestNaivePair' -v -count=1 -timeout 60m -args -proof.seeds=$(SEEDS) | grep -v '^=== \|^ *--- PASS'
 
 tools: $(PROMTOOL) $(GOLANGCI)
 
