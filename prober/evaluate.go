@@ -100,19 +100,30 @@ func (e *execution) differences(c *comparison, pairs []pairLegs, steps []int) {
 		}
 		span := (p.long.Response.LastToken - p.long.Response.TTFT).Seconds()
 		c.stream = append(c.stream, estimate.Difference{Seconds: span, Tokens: tokens, Steps: steps[i]})
-		stamps, _ := chunkSeries(p.long.Response)
-		gaps := estimate.Gaps(stamps)
+		gaps, single := stepGaps(p.long.Response, steps[i])
 		c.gaps = append(c.gaps, gaps...)
 		if median, ok := estimate.Median(gaps); ok {
 			c.pace = append(c.pace, median)
 		}
-		if steps[i] == len(stamps)-1 {
+		if single {
 			c.single = append(c.single, gaps...)
 		}
 	}
 	if !trusted {
 		c.stream, c.gaps, c.pace, c.single = nil, nil, nil, nil
 	}
+}
+
+// stepGaps are the gaps of a stream, the first left out, and whether each is known to be a single step: chunks as many as
+// steps, or bursts that prove to be one each.
+func stepGaps(r inference.Response, steps int) (gaps []float64, single bool) {
+	stamps, _ := chunkSeries(r)
+	if r.Spec != nil && r.Spec.AtLeast {
+		if bursts, ok := estimate.Bursts(stamps); ok {
+			return estimate.Gaps(bursts), true
+		}
+	}
+	return estimate.Gaps(stamps), steps == len(stamps)-1
 }
 
 func legTime(l Leg) float64 { return l.Response.LastToken.Seconds() }

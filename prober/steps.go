@@ -57,8 +57,8 @@ func (e *execution) legSteps(source string, l Leg) (int, bool) {
 		stamps, tokens := chunkSeries(l.Response)
 		steps, ok := estimate.StepsFromChunks(stamps, tokens)
 		if spec := l.Response.Spec; spec != nil && spec.AtLeast {
-			steps, ok = estimate.StepsFromBursts(stamps)
-			ok = ok && steps >= spec.Steps
+			bursts, proved := estimate.Bursts(stamps)
+			steps, ok = len(bursts)-1, proved && len(bursts)-1 >= spec.Steps
 		}
 		return steps, ok && estimate.CheckSteps(steps, -1, decoded, e.facts.BlockSize)
 	}

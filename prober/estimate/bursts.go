@@ -6,13 +6,14 @@ const (
 	outerShare = 0.25 // of the largest gap: gaps above it give the reference
 )
 
-// StepsFromBursts counts verify passes where a server sends each token of a pass as a chunk of its own: chunks then come in
-// bursts, one a pass, the first chunk being the token from prefill. Every gap must either be far shorter than a pass or near the
-// median of the long ones; else nothing is proved.
-func StepsFromBursts(stamps []float64) (steps int, ok bool) {
+// Bursts are the stamps of the first chunk of each burst, where a server sends each token of a pass as a chunk of its own:
+// chunks then come in bursts, one a pass, the very first being the token from prefill alone. So len−1 passes were made, and Gaps of
+// the result are single passes. Every gap between chunks must either be far shorter than a pass or near the median of the
+// long ones; else nothing is proved.
+func Bursts(stamps []float64) (starts []float64, ok bool) {
 	all := gaps(stamps)
 	if len(all) < leastSingles {
-		return 0, false
+		return nil, false
 	}
 	largest, _ := Quantile(all, 1)
 	var outer []float64
@@ -23,20 +24,21 @@ func StepsFromBursts(stamps []float64) (steps int, ok bool) {
 	}
 	reference, ok := Median(outer)
 	if !ok || reference < leastGap || len(outer) < leastSingles {
-		return 0, false
+		return nil, false
 	}
-	for _, g := range all {
+	starts = []float64{stamps[0]}
+	for i, g := range all {
 		most := longest
-		if steps == 0 {
+		if len(starts) == 1 {
 			most = longestFirst
 		}
 		switch {
-		case g <= inBurst*reference:
+		case g <= inBurst*reference && len(starts) > 1:
 		case g >= shortest*reference && g <= most*reference:
-			steps++
+			starts = append(starts, stamps[i+1])
 		default:
-			return 0, false
+			return nil, false
 		}
 	}
-	return steps, true
+	return starts, true
 }

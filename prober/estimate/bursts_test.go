@@ -22,18 +22,21 @@ func tokenBursts(rng *rand.Rand, sizes []int, step, inner float64) []float64 {
 	return stamps
 }
 
-func TestStepsFromBursts(t *testing.T) {
+func TestBursts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		sizes := make([]int, 5+rng.IntN(40))
 		for i := range sizes {
 			sizes[i] = 1 + rng.IntN(8)
 		}
-		if n, ok := StepsFromBursts(tokenBursts(rng, sizes, 0.1, 0.00002)); !ok || n != len(sizes) {
-			t.Fatalf("%d passes of %v counted as %d, %v", len(sizes), sizes, n, ok)
-		}
-		if n, ok := StepsFromBursts(tokenBursts(rng, sizes, 0.1, 0)); !ok || n != len(sizes) {
-			t.Fatalf("%d passes of %v in one read each counted as %d, %v", len(sizes), sizes, n, ok)
+		for _, inner := range []float64{0, 0.00002} {
+			starts, ok := Bursts(tokenBursts(rng, sizes, 0.1, inner))
+			if !ok || len(starts)-1 != len(sizes) {
+				t.Fatalf("%d passes of %v counted as %d, %v", len(sizes), sizes, len(starts)-1, ok)
+			}
+			if mean, _ := Mean(Gaps(starts)); mean < 0.095 || mean > 0.105 {
+				t.Fatalf("passes of 0.1 s each take %v s", mean)
+			}
 		}
 	}
 	for name, stamps := range map[string][]float64{
@@ -44,8 +47,8 @@ func TestStepsFromBursts(t *testing.T) {
 		"backwards":         {1, 0.9, 1.1, 1.2, 1.3},
 		"too few":           {0, 0.1, 0.2},
 	} {
-		if n, ok := StepsFromBursts(stamps); ok {
-			t.Errorf("%s: %d passes claimed to be proved", name, n)
+		if starts, ok := Bursts(stamps); ok {
+			t.Errorf("%s: %d passes claimed to be proved", name, len(starts)-1)
 		}
 	}
 }
