@@ -7,6 +7,9 @@ const longestRest = 365 * 24 * time.Hour
 
 // rest is how long a server is left alone after a run, so that probes take at most the budget's share of its time.
 func rest(ran time.Duration, budget float64) time.Duration {
+	if ran <= 0 {
+		return 0
+	}
 	return time.Duration(min(float64(ran)*(1/budget-1), float64(longestRest)))
 }
 

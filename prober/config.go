@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/prometheus/common/config"
 	"go.yaml.in/yaml/v3"
@@ -179,7 +181,7 @@ func emptyLadder(n *yaml.Node) int {
 }
 
 var (
-	unknownKey = regexp.MustCompile(`^(line \d+): field (.*) not found in type .*$`)
+	unknownKey = regexp.MustCompile(`(?s)^(line \d+): field (.*) not found in type .*$`)
 	twiceKey   = regexp.MustCompile(`^(line \d+): mapping key (".*") already defined at (line \d+)$`)
 	wrongKind  = regexp.MustCompile("(?s)^(line \\d+): cannot unmarshal !!(\\S+)(?: `.*`)? into (.*)$")
 )
@@ -267,6 +269,11 @@ func (c Config) Validate() (ValidatedConfig, error) {
 		}
 		v.targets = append(v.targets, t)
 	}
+	var probed Ladder
+	for _, t := range v.targets {
+		probed = append(probed, t.Ladder...)
+	}
+	v.warnings = append(v.warnings, c.strayWarnings(probed)...)
 	text, err := yaml.Marshal(c)
 	if err != nil {
 		return ValidatedConfig{}, fmt.Errorf("writing the configuration: %w", err)
@@ -289,8 +296,8 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 	if t.Name == "" {
 		return Target{}, nil, errors.New("name is missing")
 	}
-	if strings.ContainsFunc(t.Name, unicode.IsControl) || len(t.Name) > 128 {
-		return Target{}, nil, errors.New("name has control characters or is longer than 128 bytes")
+	if err := t.checkNames(); err != nil {
+		return Target{}, nil, err
 	}
 	base, err := checkURL("url", t.URL)
 	if err != nil {
@@ -321,7 +328,22 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 	if err := t.connect(&out); err != nil {
 		return Target{}, nil, err
 	}
-	return out, decodeWarnings(out), nil
+	return out, append(decodeWarnings(out), t.strayWarnings(ladder)...), nil
+}
+
+// checkNames checks text that becomes a label or part of a request.
+func (t TargetConfig) checkNames() error {
+	names := []struct{ key, text string }{{"name", t.Name}, {"server", t.Server}, {"model", t.Model}, {"replica", t.Replica}}
+	for _, n := range names {
+		most := 512
+		if n.key == "name" {
+			most = 128
+		}
+		if strings.ContainsFunc(n.text, unicode.IsControl) || !utf8.ValidString(n.text) || len(n.text) > most {
+			return fmt.Errorf("%s has control characters or is longer than %d bytes", n.key, most)
+		}
+	}
+	return nil
 }
 
 // checkWords checks values that come out of a closed set.
@@ -430,19 +452,6 @@ func hostPort(raw string) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), port))
 }
 
-// valueFor looks a rung up from the innermost level outwards.
-func valueFor[T Tokens | Interval | Duration](r Rung, levels ...RungValues[T]) (T, bool) {
-	for _, level := range levels {
-		if v, ok := level.Rungs[r]; ok {
-			return v, true
-		}
-		if level.Default != nil {
-			return *level.Default, true
-		}
-	}
-	return 0, false
-}
-
 func decodeTokens(ladder Ladder, levels ...RungValues[Tokens]) PerRung[int] {
 	p := PerRung[int]{Rungs: map[Rung]int{}}
 	for _, r := range ladder {
@@ -461,6 +470,25 @@ func intervals(ladder Ladder, levels ...RungValues[Interval]) PerRung[time.Durat
 		}
 	}
 	return p
+}
+
+// strayWarnings tells of settings for context lengths that are not probed: often a slip of the pen.
+func (c ProbeConfig) strayWarnings(ladder Ladder) []string {
+	var warnings []string
+	for _, setting := range []struct {
+		key   string
+		rungs []Rung
+	}{
+		{"intervals", slices.Sorted(maps.Keys(c.Intervals.Rungs))},
+		{"decode_tokens", slices.Sorted(maps.Keys(c.DecodeTokens.Rungs))},
+	} {
+		for _, r := range setting.rungs {
+			if !slices.Contains(ladder, r) {
+				warnings = append(warnings, fmt.Sprintf("%s names %s, which is not in the ladder", setting.key, r))
+			}
+		}
+	}
+	return warnings
 }
 
 func decodeWarnings(t Target) []string {

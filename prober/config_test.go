@@ -122,6 +122,8 @@ func TestBadConfig(t *testing.T) {
 		"empty_ladder":     `line 2: the ladder is empty: list at least one context length, like [1k, 8k]`,
 		"interval_short":   `line 4: interval "500ms" is shorter than 1s`,
 		"interval_unit":    `line 2: "300" is not a time above 0, like 90s, 5m or 1h`,
+		"default_twice":    `line 4: "default" is there twice`,
+		"ladder_huge":      `line 1: context length "1000000000" is longer than 16384k tokens`,
 		"ladder_long":      `line 1: the ladder has 25 context lengths, more than 24`,
 		"ladder_not_list":  `line 1: the ladder is not a list like [1k, 8k]`,
 		"ladder_twice":     `line 1: context length 1k is twice in the ladder`,
@@ -136,12 +138,14 @@ func TestBadConfig(t *testing.T) {
 		"null_ladder":      `line 4: the ladder is empty: list at least one context length, like [1k, 8k]`,
 		"plan":             `targets[0].plan "quad" is none of auto, pair, triple`,
 		"proxy_password":   `http: a URL in it does not parse`,
+		"replica":          `targets[0].replica has control characters or is longer than 512 bytes`,
 		"syntax":           `line 1: did not find expected '-' indicator`,
 		"targets_mapping":  `line 2: a mapping stands where a list is wanted`,
 		"timeout":          `line 4: "soon" is not a time above 0, like 90s, 5m or 1h`,
 		"two_credentials":  `targets[0].http: at most one of basic_auth, oauth2 & authorization must be configured`,
 		"two_documents":    `line 2: a second YAML document begins here; write one`,
 		"unknown_http_key": `line 5: unknown key "authorisation"`,
+		"unknown_key_two":  `line 1: unknown key "lad\nder"`,
 		"unknown_key":      `line 5: unknown key "modl"`,
 		"url_no_scheme":    `targets[0].url "localhost:30000" is not a URL like http://host:30000`,
 		"url_port":         `targets[0].url "http://localhost:300000" is not a URL like http://host:30000`,
@@ -192,6 +196,23 @@ func TestOneServerTwoNames(t *testing.T) {
 	want := []string{`targets[1].server "other" differs from that of targets[0] though both are at localhost:30000: they may be probed at once`}
 	if d := cmp.Diff(want, v.Warnings()); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestStrayRungs(t *testing.T) {
+	c, err := ParseConfig([]byte(`ladder: [1k, 2k]
+intervals: {2k: 1m, 8k: 1m, 12k: 1m}
+targets:
+  - {name: a, url: 'http://localhost:30000', decode_tokens: {2k: 8, 4k: 8}}
+  - {name: b, url: 'http://localhost:30001', ladder: [8k]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.Validate()
+	want := []string{"targets[0].decode_tokens names 4k, which is not in the ladder", "intervals names 12k, which is not in the ladder"}
+	if d := cmp.Diff(want, v.Warnings()); err != nil || d != "" {
+		t.Errorf("%v\n%s", err, d)
 	}
 }
 

@@ -17,8 +17,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxRungs bounds a ladder, and with it the number of series.
-const maxRungs = 24
+// maxRungs bounds a ladder, and with it the number of series; longestRung a prompt, which is built in memory, in tokens.
+const (
+	maxRungs    = 24
+	longestRung = 16 << 20
+)
 
 // Ladder is a list of context lengths, shortest first once parsed.
 type Ladder []Rung
@@ -46,6 +49,9 @@ func newLadder(entries []string) (Ladder, error) {
 		rung, err := ParseRung(entry)
 		if err != nil {
 			return nil, err
+		}
+		if rung > longestRung {
+			return nil, fmt.Errorf("context length %q is longer than %s tokens", entry, Rung(longestRung))
 		}
 		if slices.Contains(ladder, rung) {
 			return nil, fmt.Errorf("context length %s is twice in the ladder", rung)
@@ -236,6 +242,9 @@ func (v *RungValues[T]) UnmarshalYAML(node *yaml.Node) error {
 			return err
 		}
 		if key == "default" {
+			if v.Default != nil {
+				return atLine(node.Content[i], errors.New(`"default" is there twice`))
+			}
 			v.Default = &t
 			continue
 		}
@@ -252,6 +261,19 @@ func (v *RungValues[T]) UnmarshalYAML(node *yaml.Node) error {
 		v.Rungs[rung] = t
 	}
 	return nil
+}
+
+// valueFor looks a rung up from the innermost level outwards.
+func valueFor[T Tokens | Interval | Duration](r Rung, levels ...RungValues[T]) (T, bool) {
+	for _, level := range levels {
+		if v, ok := level.Rungs[r]; ok {
+			return v, true
+		}
+		if level.Default != nil {
+			return *level.Default, true
+		}
+	}
+	return 0, false
 }
 
 // MarshalYAML writes a single value plainly.

@@ -287,3 +287,22 @@ func TestEffectiveInterval(t *testing.T) {
 		}
 	})
 }
+
+func TestRest(t *testing.T) {
+	for _, test := range []struct {
+		ran    time.Duration
+		budget float64
+		want   time.Duration
+	}{
+		{time.Second, 0.02, 49 * time.Second},
+		{time.Second, 1, 0},
+		{0, 0.02, 0},
+		{0, 1e-320, 0}, // 1/budget is infinite
+		{time.Nanosecond, 1e-320, longestRest},
+		{-time.Second, 0.02, 0},
+	} {
+		if got := rest(test.ran, test.budget); got != test.want {
+			t.Errorf("%v at %v: %v, want %v", test.ran, test.budget, got, test.want)
+		}
+	}
+}
