@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
+	"regexp"
 	"slices"
 	"time"
 
@@ -28,6 +30,12 @@ const (
 	endOfRuns     = 4 * time.Second        // from the signal until runs that do not end are left behind
 	endOfRequests = 500 * time.Millisecond // for scrapes that are being answered
 )
+
+// healthPath answers whether the daemon lives.
+const healthPath = "/-/healthy"
+
+// telemetryPath keeps out what the multiplexer would take for a pattern.
+var telemetryPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 // serveCommand is the daemon.
 type serveCommand struct {
@@ -52,8 +60,11 @@ func (c *serveCommand) run(ctx context.Context, stdout, stderr io.Writer, logger
 	if c.checkOnly {
 		return c.file.check(stdout, stderr, *c.web.WebConfigFile)
 	}
-	if len(c.metrics) < 2 || c.metrics[0] != '/' {
-		return fmt.Errorf("--web.telemetry-path=%s is not a path like /metrics", c.metrics)
+	if !telemetryPath.MatchString(c.metrics) || path.Clean(c.metrics) != c.metrics {
+		return fmt.Errorf("--web.telemetry-path=%q is not a path like /metrics", c.metrics)
+	}
+	if c.metrics == healthPath {
+		return fmt.Errorf("--web.telemetry-path=%s is the path of the health check; choose another", c.metrics)
 	}
 	if err := web.Validate(*c.web.WebConfigFile); err != nil {
 		return fmt.Errorf("%s: %w", *c.web.WebConfigFile, err)
@@ -123,7 +134,7 @@ func (c *serveCommand) mux(series *collector.Collector, page http.Handler, lib *
 	}))
 	mux := http.NewServeMux()
 	mux.Handle(c.metrics, metrics)
-	mux.HandleFunc("/-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, program+" is healthy.") })
+	mux.HandleFunc(healthPath, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, program+" is healthy.") })
 	mux.Handle("/{$}", page)
 	return mux
 }
@@ -135,7 +146,7 @@ func (c *serveCommand) landingPage() (http.Handler, error) {
 		Version:     programVersion(),
 		Links: []web.LandingLinks{
 			{Address: c.metrics, Text: "Metrics"},
-			{Address: "/-/healthy", Text: "Health"},
+			{Address: healthPath, Text: "Health"},
 		},
 		Profiling: "false",
 	})

@@ -90,6 +90,10 @@ func (c *sweepCommand) targetOf() (prober.Target, error) {
 		}
 		return t.Target()
 	}
+	if c.url != "" || c.host != "" || c.port != "" {
+		return prober.Target{}, errors.New( // its credentials are for its own server
+			"--url and --host name a server, --config.file and --target another; give one")
+	}
 	conf, err := prober.LoadConfig(c.file.path)
 	if err != nil {
 		return prober.Target{}, err
@@ -155,15 +159,15 @@ func (c *sweepCommand) apply(t *prober.TargetConfig) error {
 		h.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: c.credentials}
 		t.HTTP = &h
 	}
-	ladder := c.ladder
+	flag, ladder := "--ladder", c.ladder
 	if len(c.contexts) > 0 {
 		if ladder != "" {
 			return errors.New("--ladder and --ctx say the same; give one")
 		}
-		ladder = strings.Join(c.contexts, ",")
+		flag, ladder = "--ctx", strings.Join(c.contexts, ",")
 	}
 	return cmp.Or(
-		set("--ladder", ladder, &t.Ladder, prober.ParseLadder),
+		set(flag, ladder, &t.Ladder, prober.ParseLadder),
 		set("--decode-tokens", c.decodeTokens, &t.DecodeTokens, prober.ParseDecodeTokens),
 		set("--precision", c.precision, &t.Precision, prober.ParseShare),
 		set("--timeout", c.timeout, &t.Timeout, prober.ParseTimeout),

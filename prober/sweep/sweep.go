@@ -148,7 +148,7 @@ func advice(c inference.Class) string {
 	case inference.TLS:
 		return "is it https, and is its authority known (http.tls_config)?"
 	case inference.Auth:
-		return "give its key in a configuration file, by http.authorization.credentials_file"
+		return "give its key by --http.credentials-file, or in a configuration file by http.authorization.credentials_file"
 	case inference.ModelNotFound:
 		return "name a model that it serves, or none"
 	case inference.Loading:
