@@ -33,22 +33,23 @@ func newAnswer(resp *Response, maxTokens int) *answer {
 	return &answer{resp: resp, maxTokens: maxTokens}
 }
 
-// event takes the data of one event that the read at the given time completed.
-func (a *answer) event(data []byte, at time.Duration) {
+// event takes the data of one event that the read at the given time completed. fault says that its name is error.
+func (a *answer) event(data []byte, fault bool, at time.Duration) {
 	if a.resp.Done {
-		return // what follows [DONE] is not part of the answer
+		a.afterDone(data)
+		return
 	}
 	if string(data) == "[DONE]" {
 		a.resp.Done = true
 		return
 	}
 	e, err := parseEvent(data)
-	if err != nil {
+	if err != nil && !fault {
 		a.resp.Malformed++
 		return
 	}
 	a.events++
-	if e.failed {
+	if e.failed || fault {
 		if a.wireError == nil {
 			refused := classify(0, data)
 			a.wireError = &refused
@@ -68,6 +69,16 @@ func (a *answer) event(data []byte, at time.Duration) {
 	a.usage(e)
 	a.details(e)
 	a.evidence(e, at)
+}
+
+// afterDone takes what follows [DONE]: it is not part of the answer, but for a usage that has not come before.
+func (a *answer) afterDone(data []byte) {
+	if a.resp.CompletionTokens != nil {
+		return
+	}
+	if e, err := parseEvent(data); err == nil && !e.failed && e.choices == 0 {
+		a.usage(e)
+	}
 }
 
 // increment is the new part of a text that the server repeats from its start, or the whole of it where it streams increments.
@@ -183,13 +194,19 @@ func (a *answer) close(streamed bool, total time.Duration) {
 	}
 }
 
+// whole says whether nothing that matters can follow: [DONE] was seen, or a finish reason and the usage behind it.
+func (a *answer) whole() bool { return a.resp.Done || a.finish.kind != "" && a.tail }
+
 // complete says whether the body, which ended cleanly unless broken, holds a whole answer.
 func (a *answer) complete(broken bool) bool {
 	counted := a.resp.CompletionTokens != nil
-	if a.resp.Done {
+	switch {
+	case a.resp.Done:
 		return a.finish.kind != "" || counted
+	case broken:
+		return a.whole()
 	}
-	return !broken && (a.finish.kind != "" || counted && (a.tail || !a.resp.Streamed))
+	return a.finish.kind != "" || counted && (a.tail || !a.resp.Streamed)
 }
 
 // fault is the error that the body itself carries, nil where it carries none.
@@ -202,7 +219,7 @@ func (a *answer) fault() *serverError {
 		return &inside
 	}
 	switch a.finish.kind {
-	case "abort", "error":
+	case "abort", "error", "cancelled", "canceled", "timeout":
 		e := serverError{class: Aborted, text: "the server ended the request with finish reason " + a.finish.kind}
 		if a.finish.kind == "error" {
 			e.class = StreamError

@@ -24,7 +24,7 @@ func BenchmarkSSEEvent(b *testing.B) {
 			b.ResetTimer()
 			for n := 0; n < b.N; n += 16 {
 				a.resp.Chunks = a.resp.Chunks[:0]
-				if err := s.feed(read, func(data []byte) { a.event(data, time.Second) }); err != nil {
+				if err := s.feed(read, func(data []byte, fault bool) { a.event(data, fault, time.Second) }); err != nil {
 					b.Fatal(err)
 				}
 			}

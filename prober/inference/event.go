@@ -89,7 +89,7 @@ func parseEvent(data []byte) (e event, err error) {
 		case "usage":
 			e.usage = parseUsage(v)
 		case "error":
-			e.failed = e.failed || !null(v)
+			e.failed = e.failed || !nothing(v)
 		case "object":
 			e.failed = e.failed || string(v) == `"error"`
 		case "timings":
@@ -142,23 +142,33 @@ func (e *event) choice(c []byte) {
 
 // delta adds the channels of a chat message. Some servers write the reasoning twice, under its old and its new name.
 func (e *event) delta(d []byte) {
-	var reasoning, old, content string
+	var reasoning, old, rest string
+	details := 0
 	for key, v := range members(d) {
 		switch key {
-		case "content":
-			content = text(v)
+		case "content", "refusal":
+			rest += text(v)
 		case "reasoning":
 			reasoning = text(v)
-		case "reasoning_content":
+		case "reasoning_content", "thinking":
 			old = text(v)
+		case "reasoning_details":
+			details = length(v)
 		case "tool_calls":
 			e.calls += length(v)
+		case "function_call":
+			for range members(v) {
+				e.calls++
+			}
 		}
 	}
 	if reasoning == "" {
 		reasoning = old
 	}
-	e.text += reasoning + content
+	if reasoning == "" {
+		e.calls += details
+	}
+	e.text += reasoning + rest
 }
 
 func parseUsage(v []byte) *usage {

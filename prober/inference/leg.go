@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxErrorBody bounds what is read of an error answer, in bytes; lingering what is waited for the end of a body after [DONE].
+// maxErrorBody bounds what is read of an error answer, in bytes; lingering what is waited for the end of a body that is whole.
 const (
 	maxErrorBody = 64 << 10
 	lingering    = 2 * time.Second
@@ -82,6 +82,7 @@ func (b *bodyReader) read(body io.Reader) error {
 	buf := make([]byte, 64<<10)
 	a := b.answer
 	var linger *time.Timer
+	var last time.Duration // when the last bytes came
 	for {
 		asked := time.Now()
 		n, err := body.Read(buf)
@@ -90,11 +91,14 @@ func (b *bodyReader) read(body io.Reader) error {
 		if a.arrivals == 0 || now.Sub(asked) >= waited {
 			a.arrivals++
 		}
+		if n > 0 {
+			last = at
+		}
 		if n > 0 && len(b.excerpt) < maxMessage {
 			b.excerpt = append(b.excerpt, buf[:min(n, maxMessage)]...)
 		}
 		chunks := len(a.resp.Chunks)
-		emit := func(data []byte) { a.event(data, at) }
+		emit := func(data []byte, fault bool) { a.event(data, fault, at) }
 		if tooLong := b.split.feed(buf[:n], emit); tooLong != nil {
 			err = tooLong
 		}
@@ -108,13 +112,16 @@ func (b *bodyReader) read(body io.Reader) error {
 			if linger != nil {
 				linger.Stop()
 			}
+			if linger != nil && !errors.Is(err, io.EOF) {
+				at = last // what was waited for in vain is not the server's time
+			}
 			a.close(!b.split.plain || a.events > 1, at)
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return err
 		}
-		if a.resp.Done && linger == nil {
+		if linger == nil && a.whole() {
 			linger = time.AfterFunc(lingering, b.done) // some servers leave the connection open
 		}
 	}

@@ -20,23 +20,32 @@ type splitter struct {
 	known bool   // a line that is not blank was seen
 	plain bool   // that line began a JSON document
 	other bool   // a line belongs to neither kind of body
+	cr    bool   // the last line ended with a CR, so that a LF right after it belongs to that
+	fault bool   // the unfinished event is named error
 }
 
-// feed takes the next bytes and hands the data of each event that they complete to emit. The data is valid during the call.
-func (s *splitter) feed(p []byte, emit func(data []byte)) error {
+// emitter takes the data of an event, valid during the call; fault says that the event is an error by its name.
+type emitter func(data []byte, fault bool)
+
+// feed takes the next bytes and hands the data of each event that they complete to emit.
+func (s *splitter) feed(p []byte, emit emitter) error {
 	for len(p) > 0 {
-		i := bytes.IndexByte(p, '\n')
+		if s.cr && p[0] == '\n' {
+			s.cr, p = false, p[1:]
+			continue
+		}
+		i := lineEnd(p)
 		switch {
 		case i < 0:
 			s.line = append(s.line, p...)
-			p = nil
+			s.cr, p = false, nil
 		case len(s.line) == 0:
 			s.endLine(p[:i], emit)
-			p = p[i+1:]
+			s.cr, p = p[i] == '\r', p[i+1:]
 		default:
 			s.line = append(s.line, p[:i]...)
 			s.endLine(s.line, emit)
-			s.line, p = s.line[:0], p[i+1:]
+			s.line, s.cr, p = s.line[:0], p[i] == '\r', p[i+1:]
 		}
 		if len(s.line)+len(s.data) > maxEvent {
 			return errEventTooLong
@@ -45,8 +54,20 @@ func (s *splitter) feed(p []byte, emit func(data []byte)) error {
 	return nil
 }
 
+// lineEnd is the place of the first LF or CR, each of which ends a line, as both together do.
+func lineEnd(p []byte) int {
+	lf := bytes.IndexByte(p, '\n')
+	if lf < 0 {
+		return bytes.IndexByte(p, '\r')
+	}
+	if cr := bytes.IndexByte(p[:lf], '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
+}
+
 // end is the clean end of the body: what no blank line ended is an event all the same.
-func (s *splitter) end(emit func(data []byte)) {
+func (s *splitter) end(emit emitter) {
 	if len(s.line) > 0 {
 		s.endLine(s.line, emit)
 		s.line = nil
@@ -54,8 +75,7 @@ func (s *splitter) end(emit func(data []byte)) {
 	s.dispatch(emit)
 }
 
-func (s *splitter) endLine(line []byte, emit func(data []byte)) {
-	line = bytes.TrimSuffix(line, []byte("\r"))
+func (s *splitter) endLine(line []byte, emit emitter) {
 	if !s.known {
 		line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
 		if len(line) == 0 {
@@ -74,18 +94,34 @@ func (s *splitter) endLine(line []byte, emit func(data []byte)) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	switch string(name) {
 	case "data":
-		s.add(bytes.TrimPrefix(value, []byte(" ")))
-	case "", "event", "id", "retry": // comments, and fields that say nothing about tokens
+		s.dataLine(value, emit)
+	case "event":
+		s.fault = string(bytes.TrimSpace(value)) == "error"
+	case "error": // of early builds of llama-server
+		s.fault = true
+		s.add(value)
+	case "", "id", "retry": // comments, and fields that say nothing about tokens
 	default:
 		s.other = true
 	}
 }
 
+// dataLine emits a line that is an event of its own at once: some servers leave out the blank line behind it.
+func (s *splitter) dataLine(data []byte, emit emitter) {
+	data = bytes.TrimSpace(data)
+	if !s.has && (string(data) == "[DONE]" || len(data) > 0 && data[0] == '{' && json.Valid(data)) {
+		emit(data, s.fault)
+		s.fault = false
+		return
+	}
+	s.add(data)
+}
+
 // jsonLine emits a line that is a document of its own; a document over several lines is emitted at the end of the body.
-func (s *splitter) jsonLine(line []byte, emit func(data []byte)) {
+func (s *splitter) jsonLine(line []byte, emit emitter) {
 	if !s.has && (len(line) == 0 || json.Valid(line)) {
 		if len(line) > 0 {
-			emit(line)
+			emit(line, false)
 		}
 		return
 	}
@@ -99,9 +135,9 @@ func (s *splitter) add(data []byte) {
 	s.data, s.has = append(s.data, data...), true
 }
 
-func (s *splitter) dispatch(emit func(data []byte)) {
+func (s *splitter) dispatch(emit emitter) {
 	if data := bytes.TrimSpace(s.data); len(data) > 0 {
-		emit(data)
+		emit(data, s.fault)
 	}
-	s.data, s.has = s.data[:0], false
+	s.data, s.has, s.fault = s.data[:0], false, false
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"math"
 	"strconv"
 	"unicode/utf8"
 )
@@ -131,16 +132,32 @@ func text(v []byte) string {
 	return s
 }
 
-// count is a number that counts something; nil for anything else.
+// count is a number that counts something, however it is written; nil for anything else.
 func count(v []byte) *int {
 	n, err := strconv.Atoi(string(v))
-	if err != nil || n < 0 {
+	if err != nil {
+		f, err := strconv.ParseFloat(string(v), 64)
+		if err != nil || f != math.Trunc(f) || f < 0 || f > math.MaxInt32 {
+			return nil
+		}
+		n = int(f)
+	}
+	if n < 0 {
 		return nil
 	}
 	return &n
 }
 
 func null(v []byte) bool { return len(v) == 0 || v[0] == 'n' }
+
+// nothing says whether a value is null or as good as that.
+func nothing(v []byte) bool {
+	switch string(v) {
+	case `""`, "{}", "[]", "false", "0":
+		return true
+	}
+	return null(v)
+}
 
 // length is the number of elements of a list.
 func length(v []byte) (n int) {

@@ -1,0 +1,124 @@
+package inference
+
+import (
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// Pieces of streams.
+const (
+	roleEvent   = `data: {"choices":[{"delta":{"role":"assistant","content":""}}]}` + "\n\n"
+	alphaEvent  = `data: {"choices":[{"delta":{"content":"alpha"}}]}` + "\n\n"
+	betaEvent   = `data: {"choices":[{"delta":{"content":" beta"}}]}` + "\n\n"
+	finishEvent = `data: {"choices":[{"delta":{},"finish_reason":"length"}]}` + "\n\n"
+	usageEvent  = `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}` + "\n\n"
+	doneEvent   = "data: [DONE]\n\n"
+	goodStream  = roleEvent + alphaEvent + betaEvent + finishEvent + usageEvent + doneEvent
+)
+
+// TestSameAnswer: streams that differ in how they are written say the same.
+func TestSameAnswer(t *testing.T) {
+	each := func(old, new string) string { return strings.ReplaceAll(goodStream, old, new) }
+	for name, body := range map[string]string{
+		"as it should be":                  goodStream,
+		"lines end with CR":                each("\n", "\r"),
+		"lines end with CRLF":              each("\n", "\r\n"),
+		"CR, then CRLF, then LF":           strings.Replace(strings.Replace(goodStream, "\n\n", "\r\r", 2), "\n\n", "\r\n\r\n", 1),
+		"no blank line between events":     each("\n\n", "\n"),
+		"a tab after the colon":            each("data: ", "data:\t"),
+		"a name behind the data":           each("}\n\n", "}\nevent: chunk\n\n"),
+		"usage before the finish reason":   roleEvent + alphaEvent + betaEvent + usageEvent + finishEvent + doneEvent,
+		"usage behind [DONE]":              roleEvent + alphaEvent + betaEvent + finishEvent + doneEvent + usageEvent,
+		"counts with a decimal point":      strings.Replace(strings.Replace(goodStream, `":9`, `":9.0`, 1), `":2`, `":2e0`, 1),
+		"an empty error in each event":     each(`{"choices"`, `{"error":"","choices"`),
+		"an error without members in each": each(`{"choices"`, `{"error":{},"choices"`),
+		"an error that is false in each":   each(`{"choices"`, `{"error":false,"choices"`),
+		"an error behind [DONE]":           goodStream + "data: {\"error\":\"late\"}\n\n",
+		"text as a refusal":                each(`"content"`, `"refusal"`),
+		"text as thinking":                 each(`"content"`, `"thinking"`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, reader := range []func() (Response, *Error){
+				func() (Response, *Error) { return readAnswer(t, strings.NewReader(body), 17) },
+				func() (Response, *Error) { return readAnswer(t, iotest.OneByteReader(strings.NewReader(body)), 17) },
+			} {
+				r, failed := reader()
+				if failed != nil || r.Text != "alpha beta" || len(r.Chunks) != 2 || value(r.CompletionTokens) != 2 || value(r.PromptTokens) != 9 ||
+					r.FinishReason != "length" || !r.Done || r.Malformed != 0 {
+					t.Errorf("%+v, %v", r, failed)
+				}
+			}
+		})
+	}
+}
+
+// TestTokensWithoutText: what a model generates beside text is generated all the same.
+func TestTokensWithoutText(t *testing.T) {
+	for name, delta := range map[string]string{
+		"function call":     `{"function_call":{"arguments":"{"}}`,
+		"reasoning details": `{"content":"","reasoning_details":[{"type":"reasoning.text","text":"alpha"}]}`,
+	} {
+		r, failed := readAnswer(t, strings.NewReader(roleEvent+`data: {"choices":[{"delta":`+delta+"}]}\n\n"+finishEvent+usageEvent+doneEvent), 17)
+		if failed != nil || len(r.Chunks) != 1 {
+			t.Errorf("%s: %+v, %v", name, r, failed)
+		}
+	}
+}
+
+// TestFaultsInside: a stream under status 200 that says that it failed.
+func TestFaultsInside(t *testing.T) {
+	for name, test := range map[string]struct {
+		body string
+		want Class
+	}{
+		"an event named error":               {"event: error\ndata: {\"message\":\"boom\"}\n\n", StreamError},
+		"one of text":                        {"event: error\ndata: upstream broke\n\n", StreamError},
+		"one behind tokens":                  {roleEvent + alphaEvent + "event: error\ndata: {\"message\":\"boom\"}\n\n" + doneEvent, StreamError},
+		"one that says why":                  {"event: error\ndata: {\"message\":\"This model's maximum context length is 4096 tokens.\"}\n\n", ContextOverflow},
+		"a field named error":                {roleEvent + alphaEvent + "error: {\"code\":500,\"message\":\"boom\"}\n\n", StreamError},
+		"an error, then a good end":          {roleEvent + alphaEvent + "data: {\"error\":{\"message\":\"boom\"}}\n\n" + finishEvent + usageEvent + doneEvent, StreamError},
+		"a name that is over with its event": {"event: error\n\n" + goodStream, ""},
+		"cancelled":                          {roleEvent + alphaEvent + strings.Replace(finishEvent, "length", "cancelled", 1) + usageEvent + doneEvent, Aborted},
+		"timeout":                            {roleEvent + alphaEvent + strings.Replace(finishEvent, "length", "timeout", 1) + usageEvent + doneEvent, Aborted},
+	} {
+		if _, failed := readAnswer(t, strings.NewReader(test.body), 17); class(failed) != test.want {
+			t.Errorf("%s: %v, want %q", name, failed, test.want)
+		}
+	}
+}
+
+// TestWhole: an answer that has its finish reason and its usage is not held up by what does not follow, nor spoilt by it.
+func TestWhole(t *testing.T) {
+	send := func(events string) string { return "send text " + strings.ReplaceAll(events, "\n", `\n`) + "\n" }
+	for name, test := range map[string]struct {
+		events, end string
+		want        Class
+	}{
+		"left open":                           {alphaEvent + finishEvent + usageEvent, "hang", ""},
+		"left open, the finish reason last":   {alphaEvent + usageEvent + finishEvent, "hang", ""},
+		"reset":                               {alphaEvent + finishEvent + usageEvent, "reset", ""},
+		"reset before the usage":              {alphaEvent + finishEvent, "reset", ConnReset},
+		"reset before the finish reason":      {alphaEvent + usageEvent, "reset", ConnReset},
+		"left open before the finish reason":  {alphaEvent + usageEvent, "hang", Timeout},
+		"reset behind [DONE]":                 {alphaEvent + finishEvent + usageEvent + doneEvent, "reset", ""},
+		"left open with nothing but [DONE]":   {doneEvent, "hang", StreamTruncated},
+		"closed with nothing but a role":      {roleEvent + doneEvent, "end", StreamTruncated},
+		"closed inside an event":              {alphaEvent + `data: {"choi`, "end", StreamTruncated},
+		"the connection ends inside an event": {alphaEvent + `data: {"choi`, "end-without-response", ConnReset},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := "exchange POST /v1/completions\nstatus 200\nat 1 " + send(test.events) + "at 1 " + test.end + "\n"
+			scripted(t, script, Options{Dialect: OpenAI, API: Completions, Model: "m"}, func(t *testing.T, c *Client, s *wireServer) {
+				got := once(t, c, s, Request{Prompt: TextPrompt("p"), MaxTokens: 17})
+				if class(got.err) != test.want {
+					t.Errorf("%v, want %q", got.err, test.want)
+				}
+				if test.want == "" && (got.resp.Total != time.Second || got.elapsed > 4*time.Second) {
+					t.Errorf("the answer took %v, the leg %v", got.resp.Total, got.elapsed)
+				}
+			})
+		})
+	}
+}
