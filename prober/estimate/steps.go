@@ -25,10 +25,14 @@ func gaps(stamps []float64) []float64 {
 	return all
 }
 
+// largestBlock is more than any drafter commits in one pass.
+const largestBlock = 128
+
 // CheckSteps tells whether a leg's verify passes S, correct drafts C and decode tokens D (completion tokens less the one
 // from prefill) can belong together: 0 ≤ S + C − D < block, since S + C tokens were committed and only the last pass can be cut
-// short, by less than block. Block 0 is unknown: then only the lower bound holds. Drafts -1 are unknown: then S ≤ D ≤ S·block, each
-// pass yielding 1 to block tokens.
+// short, by less than block. Block 0 is unknown: then it is 128 at most. S ≤ D + 1, since each pass delivers a token, but for one
+// that servers start before they see that the answer is done. Drafts -1 are unknown: then S ≤ D ≤ S·block, each pass yielding 1 to
+// block tokens.
 func CheckSteps(steps, drafts, decoded, block int) bool {
 	if steps < 0 || decoded < 0 || block < 0 {
 		return false
@@ -39,8 +43,11 @@ func CheckSteps(steps, drafts, decoded, block int) bool {
 	if drafts < 0 {
 		return steps <= decoded && (block == 0 || decoded == 0 || (decoded-1)/block < steps)
 	}
+	if block == 0 {
+		block = largestBlock
+	}
 	overshoot := drafts - (decoded - steps)
-	return overshoot >= 0 && (block == 0 || overshoot < block)
+	return steps-1 <= decoded && 0 <= overshoot && overshoot < block
 }
 
 // Bounds of a proof by chunks.
