@@ -333,8 +333,7 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 
 // checkNames checks text that becomes a label or part of a request.
 func (t TargetConfig) checkNames() error {
-	names := []struct{ key, text string }{{"name", t.Name}, {"server", t.Server}, {"model", t.Model}, {"replica", t.Replica}}
-	for _, n := range names {
+	for _, n := range []struct{ key, text string }{{"name", t.Name}, {"server", t.Server}, {"model", t.Model}, {"replica", t.Replica}} {
 		most := 512
 		if n.key == "name" {
 			most = 128
