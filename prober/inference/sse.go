@@ -109,7 +109,7 @@ func (s *splitter) endLine(line []byte, emit emitter) {
 // dataLine emits a line that is an event of its own at once: some servers leave out the blank line behind it.
 func (s *splitter) dataLine(data []byte, emit emitter) {
 	data = bytes.TrimSpace(data)
-	if !s.has && (string(data) == "[DONE]" || len(data) > 0 && data[0] == '{' && json.Valid(data)) {
+	if !s.has && (string(data) == "[DONE]" || closed(data)) {
 		emit(data, s.fault)
 		s.fault = false
 		return

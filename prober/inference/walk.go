@@ -65,7 +65,21 @@ func blank(b []byte, i int) int {
 
 // skip is the index after the value that begins at i.
 func skip(b []byte, i int) int {
-	depth := 0
+	end, _ := skipOpen(b, i)
+	return end
+}
+
+// closed says whether text begins an object and ends with its closing brace. It need not be JSON.
+func closed(text []byte) bool {
+	if len(text) == 0 || text[0] != '{' {
+		return false
+	}
+	end, open := skipOpen(text, 0)
+	return end == len(text) && open == 0
+}
+
+// skipOpen also says how many objects and lists are open still, where the text ends before the value does.
+func skipOpen(b []byte, i int) (end, depth int) {
 	for i < len(b) {
 		switch b[i] {
 		case '"':
@@ -84,10 +98,10 @@ func skip(b []byte, i int) int {
 			}
 		}
 		if depth <= 0 {
-			return i
+			return i, depth
 		}
 	}
-	return i
+	return i, depth
 }
 
 func delimiter(c byte) bool {
