@@ -38,15 +38,15 @@ func classify(status int, body []byte) serverError {
 func classOf(status int, d errorBody) (Class, int) {
 	lower := strings.ToLower(d.message)
 	limit, overflow := contextLimit(d)
-	proxy := containsAny(lower, "upstream connect error", "disconnect/reset before headers", "no healthy upstream", "bad gateway")
+	proxy := containsAny(lower, "upstream connect error", "disconnect/reset before headers", "reset reason: ", "no healthy upstream", "bad gateway")
 	switch {
 	case status == http.StatusBadRequest && containsAny(lower, "http request to an https server", "request was sent to https port"):
 		return TLS, 0
 	case status == http.StatusGatewayTimeout || status == http.StatusRequestTimeout || status == 524:
 		return GatewayTimeout, 0
-	case proxy || status == http.StatusBadGateway || 520 <= status && status <= 523:
+	case proxy || status == http.StatusBadGateway || 520 <= status && status <= 530 && status != 529:
 		return GatewayError, 0
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired || d.word == "invalid_api_key":
 		return Auth, 0
 	case overflow:
 		return ContextOverflow, limit
@@ -54,6 +54,8 @@ func classOf(status int, d errorBody) (Class, int) {
 		return GatewayError, 0
 	case modelMissing(status, lower, d):
 		return ModelNotFound, 0
+	case loading.MatchString(lower):
+		return Loading, 0
 	case status == http.StatusTooManyRequests && !strings.Contains(lower, "overloaded"):
 		return RateLimited, 0
 	case status == http.StatusTooManyRequests || status == 529:
@@ -77,9 +79,9 @@ func unavailable(lower string, d errorBody) Class {
 	switch {
 	case containsAny(lower, "enginecore", "engine is dead", "engine dead", "engine loop"):
 		return ServerError
-	case containsAny(lower, "overloaded", "busy", "queue", "capacity", "too many", "timeout reached"):
+	case containsAny(lower, "overload", "busy", "queue", "capacity", "too many", "timeout reached"):
 		return Overloaded
-	case containsAny(lower, "loading", "starting", "not ready", "initializing", "warming", "sleeping"):
+	case containsAny(lower, "loading", "starting", "not ready", "being loaded", "not loaded", "initializing", "initialising", "warming", "warmup", "warm-up", "sleeping"):
 		return Loading
 	case d.html:
 		return GatewayError
@@ -87,11 +89,17 @@ func unavailable(lower string, d errorBody) Class {
 	return Overloaded
 }
 
+// loading is how servers say so whatever the status: of a model, not of a failure to load one.
+var loading = regexp.MustCompile(`(?:^|server )loading model|model (?:\S+ )?is (?:currently |still )?(?:loading|being loaded)`)
+
+// missing is how servers speak of a model that they do not have.
+var missing = regexp.MustCompile(`^(?:the )?model\b(?:s|:)? *[^ ]* *(?:does not exist|not found|is not found|not exist)`)
+
 func modelMissing(status int, lower string, d errorBody) bool {
-	if d.noModel || d.kind == "model_not_found" {
+	if d.word == "model_not_found" || d.kind == "model_not_found" {
 		return true
 	}
-	if strings.Contains(lower, "invalid model name") || strings.Contains(lower, "lora is not enabled") {
+	if containsAny(lower, "invalid model name", "lora is not enabled", "could not find real modelid") || missing.MatchString(lower) {
 		return true
 	}
 	return status == http.StatusNotFound && strings.Contains(lower, "model") && containsAny(lower, "not exist", "not found", "no such", "unknown")
@@ -102,10 +110,10 @@ type errorBody struct {
 	message string
 	kind    string // type or code as a word
 	param   string
-	code    int // the status that stands in the body, 0 where none does
-	limit   int // n_ctx
+	code    int    // the status that stands in the body, 0 where none does
+	limit   int    // n_ctx
+	word    string // the code, where it is a word
 	html    bool
-	noModel bool // the code is the word model_not_found
 }
 
 func parseErrorBody(body []byte) errorBody {
@@ -170,43 +178,50 @@ func parseErrorObject(body []byte) errorBody {
 		d.code = n
 		return d
 	}
-	d.noModel = code == "model_not_found"
+	d.word = code
 	if d.kind == "" || code == "context_length_exceeded" {
 		d.kind = code
 	}
 	return d
 }
 
-// overflows are the ways in which servers say that a prompt is too long. The first group, where there is one, is the limit.
+// overflows are the ways in which servers say that a prompt is too long. A group that matched is the limit.
 var overflows = []*regexp.Regexp{
-	regexp.MustCompile(`maximum context length(?: (?:is|of) (\d+))?`),
-	regexp.MustCompile(`context length \((\d+)(?: tokens)?\)`),
+	regexp.MustCompile(`max(?:imum)? context length(?: (?:is|of) (\d+)| \((\d+)\))?`),
+	regexp.MustCompile(`context length (?:\((\d+)(?: tokens)?\)|(?:is|of) only (\d+))`),
+	regexp.MustCompile(`smaller than the model context length (\d+)`),
+	regexp.MustCompile(`(?:greater|longer) than the context (?:length|size|window)(?:.*n_ctx: (\d+))?`),
 	regexp.MustCompile(`maximum allowed length \((\d+) tokens\)`),
 	regexp.MustCompile(`available context size(?: \((\d+) tokens\))?`),
 	regexp.MustCompile("`inputs` tokens \\+ `max_new_tokens` must be <= (\\d+)"),
 	regexp.MustCompile("`inputs` must have less than (\\d+) tokens"),
 	regexp.MustCompile(`(?:longer than|exceeds) the maximum model length(?: of (\d+))?`),
-	regexp.MustCompile(`should not exceed max_(?:num_tokens|seq_len) \((\d+)\)`),
+	regexp.MustCompile(`(?:exceeds?|exceed(?:ed|ing)) (?:the |this |its |your )?\S* ?(?:context|session|sequence|input) (?:length|limit|size|window)(?:(?: of)? \(?(\d+))?`),
+	regexp.MustCompile(`exceeds?\b.*\bmax_(?:num_tokens|seq_len|model_len|input_len|total_tokens)\D{0,4}(\d+)`),
 	regexp.MustCompile(`default_max_tokens.* max_seq_len \((\d+)\)`),
-	regexp.MustCompile(`max_tokens must be at least 1, got -\d+`),
-	regexp.MustCompile(`(?:prompt|input) is too long`),
+	regexp.MustCompile(`max_(?:new_|completion_)?tokens must be (?:at least|greater than(?: or equal to)?) \d+, (?:but )?got -\d+`),
+	regexp.MustCompile(`(?:prompt|input)(?: \(.*\))? is too long(?: to fit into the model \(maximum length (\d+)\))?`),
+	regexp.MustCompile(`(?:prompt|input) too long`),
 	regexp.MustCompile(`context window`),
 }
 
 // contextLimit says whether an error means that prompt or prompt plus output are too long, and the limit in tokens that it
 // names, 0 where it names none.
 func contextLimit(d errorBody) (limit int, overflow bool) {
+	lower := strings.ToLower(d.message)
 	if d.kind == "exceed_context_size_error" || d.kind == "context_length_exceeded" {
 		limit, overflow = d.limit, true
 	}
 	for _, re := range overflows {
-		m := re.FindStringSubmatch(d.message)
+		m := re.FindStringSubmatch(lower)
 		if m == nil {
 			continue
 		}
 		overflow = true
-		if len(m) > 1 && limit <= 0 {
-			limit, _ = strconv.Atoi(m[1])
+		for _, named := range m[1:] {
+			if limit <= 0 {
+				limit, _ = strconv.Atoi(named)
+			}
 		}
 		if limit > 0 {
 			break

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -121,5 +122,53 @@ func TestWhole(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestTellingTexts: what a refusal means stands in its text, whatever the server and, mostly, the status.
+func TestTellingTexts(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		said   string
+		class  Class
+		limit  int
+	}{
+		{400, "The prompt (total length 5000) is too long to fit into the model (maximum length 4096). Make sure that x.", ContextOverflow, 4096},
+		{400, "You passed 5000 input tokens and requested 17 output tokens. However, the model's context length is only 4096 tokens.", ContextOverflow, 4096},
+		{400, "Prompt length (5000) exceeds the model's maximum context length (4096)", ContextOverflow, 4096},
+		{400, "The prompt length 5000 exceeds the engine's max_seq_len 4096", ContextOverflow, 4096},
+		{400, "input_tokens 5000 exceeds max_model_len 4096", ContextOverflow, 4096},
+		{400, "input length 5000 must be smaller than the model context length 4096", ContextOverflow, 4096},
+		{400, "Input tokens exceeds the session length 4096", ContextOverflow, 4096},
+		{400, "prompt too long; exceeded max context length by 100 tokens", ContextOverflow, 0},
+		{400, "the model is loaded with context length of only 4096 tokens, which is not enough", ContextOverflow, 4096},
+		{400, "The number of tokens to keep is greater than the context length (n_keep: 5000>= n_ctx: 4096)", ContextOverflow, 4096},
+		{400, "Prompt exceeds the context limit of 4096", ContextOverflow, 4096},
+		{400, "max_new_tokens must be at least 0, got -1", ContextOverflow, 0},
+		{429, "This request would exceed your organization's rate limit of 40000 input tokens per minute", RateLimited, 0},
+		{400, "max_tokens must be at least 1, got 0", BadRequest, 0},
+		{503, "the model is being loaded, please wait", Loading, 0},
+		{503, "Warmup in progress", Loading, 0},
+		{425, "model is loading", Loading, 0},
+		{500, "llm server loading model", Loading, 0},
+		{409, "Model qwen is still loading", Loading, 0},
+		{500, "error loading model: no such file", ServerError, 0},
+		{503, "The server is overloading", Overloaded, 0},
+		{530, "error code: 1033", GatewayError, 0},
+		{403, "reset reason: connection termination", GatewayError, 0},
+		{400, "model not found: x", ModelNotFound, 0},
+		{400, "The model x does not exist", ModelNotFound, 0},
+		{400, "model 'x' not found", ModelNotFound, 0},
+		{500, "could not find real modelID for x", ModelNotFound, 0},
+		{400, "The model has no chat template: the file was not found", BadRequest, 0},
+	} {
+		body := []byte(`{"error":{"message":` + strconv.Quote(test.said) + `}}`)
+		if got := classify(test.status, body); got.class != test.class || got.limit != test.limit {
+			t.Errorf("%d %q: %s %d, want %s %d", test.status, test.said, got.class, got.limit, test.class, test.limit)
+		}
+	}
+	key := []byte(`{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`)
+	if got := classify(400, key); got.class != Auth {
+		t.Errorf("a wrong key: %s", got.class)
 	}
 }
