@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -321,6 +320,7 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 		Precision:    float64(cmp.Or(t.Precision, outer.Precision, 0.03)),
 		DecodeTokens: decodeTokens(ladder, t.DecodeTokens, outer.DecodeTokens),
 		Intervals:    intervals(ladder, t.Intervals, outer.Intervals),
+		SLO:          t.SLO.at(ladder),
 	}
 	if err := t.checkWords(out); err != nil {
 		return Target{}, nil, err
@@ -328,7 +328,7 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 	if err := t.connect(&out); err != nil {
 		return Target{}, nil, err
 	}
-	return out, append(decodeWarnings(out), t.strayWarnings(ladder)...), nil
+	return out, slices.Concat(decodeWarnings(out), t.strayWarnings(ladder), t.SLO.strayWarnings(ladder)), nil
 }
 
 // checkNames checks text that becomes a label or part of a request.
@@ -449,52 +449,4 @@ func hostPort(raw string) string {
 		port = "443"
 	}
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), port))
-}
-
-func decodeTokens(ladder Ladder, levels ...RungValues[Tokens]) PerRung[int] {
-	p := PerRung[int]{Rungs: map[Rung]int{}}
-	for _, r := range ladder {
-		v, _ := valueFor(r, levels...)
-		p.Rungs[r] = int(v)
-	}
-	return p
-}
-
-func intervals(ladder Ladder, levels ...RungValues[Interval]) PerRung[time.Duration] {
-	p := PerRung[time.Duration]{Default: DefaultInterval(0), Rungs: map[Rung]time.Duration{}}
-	for _, r := range ladder {
-		p.Rungs[r] = DefaultInterval(r)
-		if v, ok := valueFor(r, levels...); ok {
-			p.Rungs[r] = time.Duration(v)
-		}
-	}
-	return p
-}
-
-// strayWarnings tells of settings for context lengths that are not probed: often a slip of the pen.
-func (c ProbeConfig) strayWarnings(ladder Ladder) []string {
-	var warnings []string
-	for _, setting := range []struct {
-		key   string
-		rungs []Rung
-	}{
-		{"intervals", slices.Sorted(maps.Keys(c.Intervals.Rungs))},
-		{"decode_tokens", slices.Sorted(maps.Keys(c.DecodeTokens.Rungs))},
-	} {
-		for _, r := range setting.rungs {
-			if !slices.Contains(ladder, r) {
-				warnings = append(warnings, fmt.Sprintf("%s names %s, which is not in the ladder", setting.key, r))
-			}
-		}
-	}
-	return warnings
-}
-
-func decodeWarnings(t Target) []string {
-	for _, r := range t.Ladder {
-		if m := t.DecodeTokens.At(r); m > 0 && m < 8 {
-			return []string{fmt.Sprintf("decode_tokens %d for %s is below 8: the step time rests on few steps", m, r)}
-		}
-	}
-	return nil
 }

@@ -203,14 +203,17 @@ func TestStrayRungs(t *testing.T) {
 	c, err := ParseConfig([]byte(`ladder: [1k, 2k]
 intervals: {2k: 1m, 8k: 1m, 12k: 1m}
 targets:
-  - {name: a, url: 'http://localhost:30000', decode_tokens: {2k: 8, 4k: 8}}
+  - {name: a, url: 'http://localhost:30000', decode_tokens: {2k: 8, 4k: 8}, slo: {ttft: {2k: 1s}, step: {8k: 1s}}}
   - {name: b, url: 'http://localhost:30001', ladder: [8k]}
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	v, err := c.Validate()
-	want := []string{"targets[0].decode_tokens names 4k, which is not in the ladder", "intervals names 12k, which is not in the ladder"}
+	want := []string{
+		"targets[0].decode_tokens names 4k, which is not in the ladder", "targets[0].slo.step names 8k, which is not in the ladder",
+		"intervals names 12k, which is not in the ladder",
+	}
 	if d := cmp.Diff(want, v.Warnings()); err != nil || d != "" {
 		t.Errorf("%v\n%s", err, d)
 	}
@@ -244,6 +247,34 @@ targets:
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestObjectives(t *testing.T) {
+	c, err := ParseConfig([]byte(`ladder: [1k, 128k]
+targets:
+- {name: none, url: 'http://localhost:1'}
+- {name: one, url: 'http://localhost:2', slo: {ttft: {128k: 180s}}}
+- {name: all, url: 'http://localhost:3', slo: {ttft: {default: 2s, 128k: 3m}, step: 150ms}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.Validate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const short, long = Rung(1 << 10), Rung(128 << 10)
+	type times = map[Rung]time.Duration
+	want := []SLO{
+		{},
+		{TTFT: times{long: 3 * time.Minute}, Step: times{}},
+		{TTFT: times{short: 2 * time.Second, long: 3 * time.Minute}, Step: times{short: 150 * time.Millisecond, long: 150 * time.Millisecond}},
+	}
+	for i, target := range v.Targets() {
+		if d := cmp.Diff(want[i], target.SLO); d != "" {
+			t.Errorf("%s: %s", target.Name, d)
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type Target struct {
 	DecodeTokens PerRung[int]           // M; 0 is auto
 	Intervals    PerRung[time.Duration] // from due time to due time
 	Timeout      time.Duration          // one leg; 0 is auto
+	SLO          SLO
 
 	HTTP        config.HTTPClientConfig
 	MetricsURLs []string // pages of the server's own metrics; nil is auto
@@ -34,6 +35,12 @@ type Target struct {
 
 	// Dial, where set, replaces the dialer: the built-in simulated server and tests speak over pipes.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// SLO are the objectives of a target: the longest good times. A rung that is in neither map is not judged.
+type SLO struct {
+	TTFT map[Rung]time.Duration // to the first token
+	Step map[Rung]time.Duration // per decode step
 }
 
 // ModelLabel is the value of the label `model`: the configured name, or "default".
