@@ -35,7 +35,7 @@ type Scheduler struct {
 	logger   log.Logger
 	servers  [][]*slot // slots of one server each
 
-	mu sync.Mutex // guards slot.cost, which EffectiveInterval reads
+	mu sync.Mutex // guards what is read from outside: slot.cost and slot.since
 }
 
 // slot is one rung of one target, and when it is due.
@@ -43,7 +43,6 @@ type slot struct {
 	target   Target
 	rung     Rung
 	interval time.Duration
-	phase    time.Duration // from the start to the first due time
 	due      time.Time     // the next due time of the grid that has not been run or missed
 	since    time.Time     // the first due time since the last run; how late the slot is
 	ran      bool          // at least once
@@ -52,10 +51,11 @@ type slot struct {
 	tooLong  bool // the last run took longer than the interval
 }
 
-// NewScheduler makes the scheduler of the targets; nothing runs before Run. The observer is told of every run and of every
+// NewScheduler makes the scheduler of the targets. Due times count from now; nothing runs before Run. The observer is told of every run and of every
 // due time that was missed, by several goroutines at once.
 func NewScheduler(targets []Target, run RunFunc, observer RunObserver, logger log.Logger) *Scheduler {
 	s := &Scheduler{run: run, observer: observer, logger: logger}
+	now := time.Now()
 	index := map[string]int{}
 	for _, t := range targets {
 		i, known := index[t.Server]
@@ -64,14 +64,14 @@ func NewScheduler(targets []Target, run RunFunc, observer RunObserver, logger lo
 			index[t.Server] = i
 			s.servers = append(s.servers, nil)
 		}
-		s.servers[i] = append(s.servers[i], slotsOf(t)...)
+		s.servers[i] = append(s.servers[i], slotsOf(t, now)...)
 	}
 	return s
 }
 
 // slotsOf spreads the first due times of a target over its shortest interval, a minute at most, shorter rungs first. The
 // names decide where, so that restarts and other targets do not move them.
-func slotsOf(t Target) []*slot {
+func slotsOf(t Target, start time.Time) []*slot {
 	ladder := slices.Sorted(slices.Values(t.Ladder))
 	window := firstRunWithin
 	for _, r := range ladder {
@@ -83,20 +83,16 @@ func slotsOf(t Target) []*slot {
 		h := fnv.New32a()
 		fmt.Fprintf(h, "%s\x00%d", t.Name, r)
 		within := time.Duration(float64(part) * float64(h.Sum32()) / (1 << 32))
-		slots[i] = &slot{target: t, rung: r, interval: t.Intervals.At(r), phase: time.Duration(i)*part + within}
+		due := start.Add(time.Duration(i)*part + within)
+		slots[i] = &slot{target: t, rung: r, interval: t.Intervals.At(r), due: due, since: due}
 	}
 	return slots
 }
 
 // Run schedules until ctx ends. Then the run that is going on is cancelled and observed, and nothing more is sent.
 func (s *Scheduler) Run(ctx context.Context) {
-	start := time.Now()
 	var servers sync.WaitGroup
 	for _, slots := range s.servers {
-		for _, sl := range slots {
-			sl.due = start.Add(sl.phase)
-			sl.since = sl.due
-		}
 		servers.Go(func() { s.serve(ctx, slots) })
 	}
 	<-ctx.Done()
@@ -108,14 +104,34 @@ func (s *Scheduler) Run(ctx context.Context) {
 func (s *Scheduler) EffectiveInterval(target string, rung Rung) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if sl, slots := s.find(target, rung); sl != nil {
+		return effectiveInterval(sl.interval, slots)
+	}
+	return 0
+}
+
+// NextDue forecasts when the next run of a rung starts: an effective interval after the due time of the one before. It stays
+// where it is when due times are missed, so that it tells how late the rung is. It is zero for a rung that is not scheduled.
+func (s *Scheduler) NextDue(target string, rung Rung) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sl, slots := s.find(target, rung)
+	if sl == nil {
+		return time.Time{}
+	}
+	return sl.since.Add(effectiveInterval(sl.interval, slots) - sl.interval)
+}
+
+// find gives a rung's slot and the slots of its server, nil for a rung that is not scheduled.
+func (s *Scheduler) find(target string, rung Rung) (*slot, []*slot) {
 	for _, slots := range s.servers {
 		for _, sl := range slots {
 			if sl.target.Name == target && sl.rung == rung {
-				return effectiveInterval(sl.interval, slots)
+				return sl, slots
 			}
 		}
 	}
-	return 0
+	return nil, nil
 }
 
 // serve is the life of one server.
@@ -133,13 +149,20 @@ func (s *Scheduler) serve(ctx context.Context, slots []*slot) {
 		now := time.Now()
 		s.miss(slots, now, OverBudget)
 		sl := mostOverdue(slots, now)
-		sl.due = sl.due.Add(sl.interval)
-		sl.since, sl.ran = sl.due, true
+		s.begin(sl)
 		pause := s.execute(ctx, sl)
 		ended := time.Now()
 		rested = ended.Add(pause)
 		s.miss(slots, ended, PreviousRunning)
 	}
+}
+
+// begin moves a slot on to the due time after the run that begins.
+func (s *Scheduler) begin(sl *slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sl.due = sl.due.Add(sl.interval)
+	sl.since, sl.ran = sl.due, true
 }
 
 // nextDue is the earliest due time of the slots.

@@ -288,6 +288,33 @@ func TestEffectiveInterval(t *testing.T) {
 	})
 }
 
+func TestNextDue(t *testing.T) {
+	for name, budget := range map[string]float64{"unhindered": 1, "stretched": 0.5} {
+		t.Run(name, func(t *testing.T) {
+			target := testTarget("a", "s", budget, map[Rung]time.Duration{1024: 5 * time.Minute})
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+				defer cancel()
+				var due time.Time
+				var s *Scheduler
+				s = NewScheduler([]Target{target}, func(ctx context.Context, target Target, r Rung) Run {
+					// The stretched grid and the rests may be out of step by the runs' own time.
+					if late := time.Since(due).Abs(); late > 4*time.Minute || budget == 1 && late > 0 {
+						t.Errorf("the run starts at %v, %v was forecast", time.Now(), due)
+					}
+					defer func() { due = s.NextDue("a", 1024) }()
+					return fakeRun(ctx, target, r, 4*time.Minute)
+				}, &diary{}, log.NewNopLogger())
+				due = s.NextDue("a", 1024)
+				if in := time.Until(due); in < 0 || in > time.Minute || !s.NextDue("b", 1024).IsZero() {
+					t.Errorf("first run in %v, one of an unknown target at %v", in, s.NextDue("b", 1024))
+				}
+				s.Run(ctx)
+			})
+		})
+	}
+}
+
 func TestRest(t *testing.T) {
 	for _, test := range []struct {
 		ran    time.Duration
