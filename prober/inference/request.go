@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -44,7 +45,7 @@ func (l legRequest) frame(refused map[string]string) (head, tail []byte, err err
 			}
 			continue
 		}
-		if done[f.parent] || dropped(f.parent, refused) {
+		if done[f.parent] || f.inDropped(refused) {
 			continue
 		}
 		done[f.parent] = true
@@ -89,6 +90,11 @@ func appendField(b *bytes.Buffer, f field, refused map[string]string) error {
 	return nil
 }
 
+// inDropped says whether the object that a field stands in is not sent; an answer in one piece has no stream to set options of.
+func (f field) inDropped(refused map[string]string) bool {
+	return dropped(f.parent, refused) || f.parent == "stream_options" && dropped("stream", refused)
+}
+
 func dropped(name string, refused map[string]string) bool {
 	to, ok := refused[name]
 	return ok && to == ""
@@ -125,11 +131,17 @@ func (l legRequest) refusal(e serverError, refused map[string]string) (name, to 
 	if name == "" && wordIndex(e.text, "max_tokens") >= 0 && wordIndex(e.text, "max_completion_tokens") >= 0 && l.sends("max_tokens", refused) {
 		return "max_tokens", "max_completion_tokens", true
 	}
+	if name == "" && l.sends("stream", refused) && (e.param == "stream" || unstreamed.MatchString(strings.ToLower(e.text))) {
+		return "stream", "", true
+	}
 	if member := l.memberAt(e.text, name, first, refused); member != "" {
 		name = member
 	}
 	return name, "", name != ""
 }
+
+// unstreamed is how servers say that they answer in one piece only. The word alone stands in many other texts.
+var unstreamed = regexp.MustCompile(`\bstream(?:ing)?['"]?(?: mode)?(?: is| are)? (?:not (?:yet )?(?:supported|allowed|available)|unsupported|disabled|must be false)`)
 
 // optional are the names of the optional fields that are sent, and of the objects that hold only such.
 func (l legRequest) optional(refused map[string]string) []string {
@@ -150,8 +162,7 @@ func (l legRequest) optional(refused map[string]string) []string {
 func (l legRequest) sends(name string, refused map[string]string) bool {
 	return slices.ContainsFunc(l.fields, func(f field) bool {
 		_, gone := refused[f.name]
-		_, all := refused[f.parent]
-		return f.name == name && !gone && !all
+		return f.name == name && !gone && !f.inDropped(refused)
 	})
 }
 

@@ -172,3 +172,34 @@ func TestTellingTexts(t *testing.T) {
 		t.Errorf("a wrong key: %s", got.class)
 	}
 }
+
+// TestRefusalOfStreaming: a server that does not stream is asked for its answer in one piece, once and from then on.
+func TestRefusalOfStreaming(t *testing.T) {
+	const x = "exchange POST /v1/completions\n"
+	const whole = `at 2 send text {"choices":[{"text":"a","finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":17}}` + "\nat 2 end\n"
+	for said, asksAgain := range map[string]bool{
+		`{"error":{"message":"Streaming is not supported by this model"}}`:               true,
+		`{"error":{"message":"Invalid value","param":"stream"}}`:                         true,
+		`{"error":{"message":"'stream' must be false"}}`:                                 true,
+		`{"error":{"message":"could not read the request: the stream ended too early"}}`: false,
+	} {
+		script := x + "status 400\nat 0 send text " + said + "\nat 0 end\n" + x + "status 200\n" + whole
+		scripted(t, script, Options{Dialect: VLLM, API: Completions, Model: "m"}, func(t *testing.T, c *Client, s *wireServer) {
+			for range 2 {
+				r, err := c.Complete(t.Context(), Request{Prompt: TextPrompt("p"), MaxTokens: 17})
+				if !asksAgain {
+					if len(s.bodies) != 1 || failure(t, err).Class != BadRequest {
+						t.Errorf("%s: %v after %d requests", said, err, len(s.bodies))
+					}
+					return
+				}
+				if err != nil || r.Streamed || r.Total != 2*time.Second || value(r.CompletionTokens) != 17 {
+					t.Errorf("%s: %+v, %v", said, r, err)
+				}
+			}
+			if len(s.bodies) != 3 || strings.Contains(s.bodies[1]+s.bodies[2], "stream") || !strings.Contains(s.bodies[2], "ignore_eos") {
+				t.Errorf("%s: bodies %v", said, s.bodies)
+			}
+		})
+	}
+}
