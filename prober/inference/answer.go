@@ -2,13 +2,22 @@ package inference
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// maxText bounds the generated text that a Response keeps, in bytes.
-const maxText = 64 << 10
+// maxText bounds the generated text that a Response keeps, maxIncrements what is gathered to tell a text that is repeated
+// from its start from increments, both in bytes. mostChunks bounds the chunks of an answer beyond those that its tokens
+// could have come in.
+const (
+	maxText       = 64 << 10
+	maxIncrements = 1 << 20
+	mostChunks    = 1 << 16
+)
+
+var errEndless = errors.New("it goes on far beyond the tokens that were asked for")
 
 // answer builds a Response out of the events of one body.
 type answer struct {
@@ -87,7 +96,9 @@ func (a *answer) increment(text string) string {
 		a.full = text
 		return rest
 	}
-	a.full += text
+	if len(a.full) < maxIncrements { // a server that streams increments does so from the start
+		a.full += text
+	}
 	return text
 }
 
@@ -172,10 +183,16 @@ func (a *answer) chunk(at time.Duration, tokens int) {
 	a.resp.Chunks = append(a.resp.Chunks, Chunk{At: at, Tokens: tokens})
 }
 
+// endless says whether more came than the request can have asked for.
+func (a *answer) endless() bool { return len(a.resp.Chunks) > mostChunks+a.maxTokens }
+
 // close ends the answer: clean says that the body ended as HTTP wants it, streamed that it came in events.
 func (a *answer) close(streamed bool, total time.Duration) {
 	r := a.resp
 	r.Text, r.Total, r.Streamed = string(a.text), total, streamed
+	if r.Spec != nil && r.CompletionTokens != nil && !r.Spec.possible(*r.CompletionTokens-1) {
+		r.Spec = nil
+	}
 	if !streamed {
 		r.TTFT, r.LastToken, r.Chunks, r.Reads = 0, total, nil, 0
 		return

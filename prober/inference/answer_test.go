@@ -96,13 +96,13 @@ data: {"choices":[{"text":"x","token_ids":[7, 8,9]}],"usage":null}
 
 data: {"choices":[{"text":"","token_ids":[],"finish_reason":"length"}],"usage":null}
 
-data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4,"prompt_tokens_details":null},"metrics":{"time_to_first_token_ms":1500.5,"queue_time_ms":2,"speculative_decoding":{"mean_acceptance_length":1.23,"acceptance_histogram":[39,1,0,3],"num_spec_steps":43,"num_accepted_draft_tokens":10}}}
+data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":54,"prompt_tokens_details":null},"metrics":{"time_to_first_token_ms":1500.5,"queue_time_ms":2,"speculative_decoding":{"mean_acceptance_length":1.23,"acceptance_histogram":[39,1,0,3],"num_spec_steps":43,"num_accepted_draft_tokens":10}}}
 
 data: [DONE]
 
 `,
 		want: Response{
-			Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}}, Text: "x", PromptTokens: ptr(9), CompletionTokens: ptr(4), FinishReason: "length", Done: true,
+			Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}}, Text: "x", PromptTokens: ptr(9), CompletionTokens: ptr(54), FinishReason: "length", Done: true,
 			Queued: 2 * time.Millisecond, Prefill: 1500500 * time.Microsecond,
 			Spec: &Spec{Steps: 43, Drafts: 10, Histogram: []int{39, 1, 0, 3}, Source: "metrics"},
 		},

@@ -251,11 +251,16 @@ func htmlText(page []byte) string {
 	return b.String()
 }
 
-// oneLine makes text fit for a message: valid UTF-8, one line, bounded, free of the given secrets.
-func oneLine(text string, secrets []string) string {
+func hide(text string, secrets []string) string {
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "<secret>")
 	}
+	return text
+}
+
+// oneLine makes text fit for a message: valid UTF-8, one line, bounded, free of the given secrets.
+func oneLine(text string, secrets []string) string {
+	text = hide(text, secrets)
 	if len(text) > 4*maxMessage {
 		text = text[:4*maxMessage]
 	}

@@ -93,7 +93,7 @@ func (c *Client) Complete(ctx context.Context, r Request) (Response, error) {
 	}
 	for {
 		if !r.Prompt.text && !d.takesIDs(api) {
-			return Response{}, &Error{Class: BadRequest, Message: fmt.Sprintf("the %s api of dialect %s takes prompts of text only", api, d.name())}
+			return Response{}, &Error{Class: BadRequest, Message: fmt.Sprintf("the prompt is made of token ids, and the %s api of dialect %s takes text only", api, d.name())}
 		}
 		leg, err := d.leg(api, s, r)
 		if err != nil {

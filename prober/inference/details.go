@@ -92,11 +92,23 @@ func (d *specDetails) spec(completion int, source string) *Spec {
 	return s
 }
 
+// mostOvershoot is more than one pass of any drafter commits.
+const mostOvershoot = 128
+
+// possible says whether the counts can belong to an answer with the given number of tokens after its first: each pass
+// delivers one at least, and only the last one commits some that are not delivered.
+func (s *Spec) possible(decoded int) bool {
+	if s.Steps > decoded+1 || s.Drafts > decoded+mostOvershoot {
+		return false
+	}
+	return s.Drafts-(decoded-s.Steps) < mostOvershoot
+}
+
 // histogram is a histogram of accepted drafts per pass, nil where it does not add up to the passes.
 func histogram(counts []int, steps int) []int {
 	sum := 0
 	for _, n := range counts {
-		if n < 0 {
+		if n < 0 || n > steps-sum {
 			return nil
 		}
 		sum += n

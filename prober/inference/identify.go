@@ -16,7 +16,8 @@ import (
 // maxPage bounds an answer that is no leg, in bytes; patience how long one is waited for: a server can be busy with a long
 // forward pass before it answers.
 const (
-	maxPage  = 64 << 20
+	maxPage  = 16 << 20
+	maxName  = 4096 // of a model, in bytes
 	patience = 30 * time.Second
 )
 
@@ -36,6 +37,9 @@ type modelCard struct {
 	} `json:"meta"`
 }
 
+// named says whether a card has a name that requests can carry.
+func (m modelCard) named() bool { return 0 < len(m.ID) && len(m.ID) <= maxName }
+
 func (l modelList) owner() string {
 	if len(l.Data) == 0 {
 		return ""
@@ -47,8 +51,8 @@ func (l modelList) owner() string {
 // configured. An adapter has the context of the model that it adapts.
 func (l modelList) pick(configured string) (model string, context int, ok bool) {
 	for _, fits := range []func(modelCard) bool{
-		func(m modelCard) bool { return configured == "" || m.ID == configured },
-		func(m modelCard) bool { return m.Root == configured },
+		func(m modelCard) bool { return m.named() && (configured == "" || m.ID == configured) },
+		func(m modelCard) bool { return m.named() && m.Root == configured },
 	} {
 		i := slices.IndexFunc(l.Data, fits)
 		if i < 0 {
@@ -99,10 +103,24 @@ func (c *Client) Identify(ctx context.Context) (Facts, error) {
 		_, err := c.tokens(ctx, d, session{model: f.Model}, "Hello", false)
 		f.Tokenizer = err == nil
 	}
+	f.believe()
 	if ctx.Err() != nil {
 		return Facts{}, (&exchange{connected: true}).broken(ctx, 0, ctx.Err())
 	}
 	return f, nil
+}
+
+// believe leaves out what cannot be: it is not known.
+func (f *Facts) believe() {
+	for _, n := range []*int{&f.ContextLimit, &f.MaxPrompt, &f.KVPoolTokens, &f.PageSize, &f.BlockSize, &f.Replicas, &f.StreamEvery} {
+		if *n < 0 || *n > mostCount {
+			*n = 0
+		}
+	}
+	if f.BlockSize > mostOvershoot {
+		f.BlockSize = 0
+	}
+	f.ServerVersion, f.Speculation = oneLine(f.ServerVersion, nil), oneLine(f.Speculation, nil)
 }
 
 // models reads the list of models. A server of a known dialect with a configured model needs no list.
@@ -125,15 +143,16 @@ func missingModel(model string, served []string) string {
 
 // get and post fetch what is no leg; getJSON also decodes it. Their errors are *Error.
 func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
-	return c.fetch(ctx, http.MethodGet, path, nil)
+	return c.fetch(ctx, &exchange{}, http.MethodGet, path, nil)
 }
 
 func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
-	return c.fetch(ctx, http.MethodPost, path, body)
+	return c.fetch(ctx, &exchange{}, http.MethodPost, path, body)
 }
 
 func (c *Client) getJSON(ctx context.Context, path string, to any) error {
-	page, err := c.get(ctx, path)
+	x := &exchange{}
+	page, err := c.fetch(ctx, x, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
@@ -141,15 +160,14 @@ func (c *Client) getJSON(ctx context.Context, path string, to any) error {
 		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return nil // what is of another type than expected is not known
 		}
-		return &Error{Class: Protocol, Status: http.StatusOK, Message: oneLine(c.base+path+" answered "+describe(page), nil), Err: err}
+		return x.fail(Protocol, http.StatusOK, err, "%s%s answered %s", c.base, path, x.describe(page))
 	}
 	return nil
 }
 
-func (c *Client) fetch(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+func (c *Client) fetch(ctx context.Context, x *exchange, method, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	x := &exchange{}
 	req, err := http.NewRequestWithContext(x.trace(ctx), method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, x.fail(BadRequest, 0, err, "%v", err)
@@ -167,9 +185,12 @@ func (c *Client) fetch(ctx context.Context, method, path string, body []byte) ([
 	if err != nil {
 		return nil, x.broken(ctx, resp.StatusCode, err)
 	}
-	page, err := io.ReadAll(io.LimitReader(stream, maxPage))
+	page, err := io.ReadAll(io.LimitReader(stream, maxPage+1))
 	if err != nil {
 		return nil, x.broken(ctx, resp.StatusCode, err)
+	}
+	if len(page) > maxPage {
+		return nil, x.fail(Protocol, resp.StatusCode, nil, "%s answered more than %d MiB: is this the API's base URL?", path, maxPage>>20)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, x.refused(classify(resp.StatusCode, page), resp)
@@ -190,7 +211,7 @@ func (x *exchange) refused(e serverError, resp *http.Response) *Error {
 		if u, err := resp.Location(); err == nil {
 			to = u.Scheme + "://" + u.Host + u.Path
 		}
-		hint = " and redirects to " + to + ", which is not followed: set that as the url"
+		hint, said = " and redirects to "+to+", which is not followed: set that as the url", ""
 	case e.class == Auth:
 		hint = ", so it wants credentials, or other ones"
 	case e.class == TLS:
@@ -201,16 +222,4 @@ func (x *exchange) refused(e serverError, resp *http.Response) *Error {
 	failed := x.fail(e.class, e.status, nil, "%s answered HTTP %d%s%s", path, e.status, hint, said)
 	failed.Limit = e.limit
 	return failed
-}
-
-// describe says in words what a body is that is not what was asked for.
-func describe(body []byte) string {
-	body = bytes.TrimSpace(body)
-	switch {
-	case len(body) == 0:
-		return "an empty body, not JSON"
-	case body[0] == '<':
-		return "HTML, not JSON: is this the API's base URL?"
-	}
-	return fmt.Sprintf("neither JSON nor an event stream: is this the API's base URL? It begins %.60q", body)
 }

@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// maxErrorBody bounds what is read of an error answer, in bytes; lingering what is waited for the end of a body that is whole.
+// maxErrorBody bounds what is read of an error answer and maxExcerpt what is kept of an answer that is none, in bytes: more
+// than is shown, so that a secret in it is whole. lingering is what is waited for the end of a body that is whole.
 const (
 	maxErrorBody = 64 << 10
+	maxExcerpt   = 8 << 10
 	lingering    = 2 * time.Second
 )
 
@@ -59,6 +61,7 @@ func (c *Client) send(ctx context.Context, leg legRequest, refused map[string]st
 	a := newAnswer(&resp, r.MaxTokens)
 	reader := bodyReader{answer: a, start: start, progress: r.Progress, done: cancel}
 	readErr := reader.read(stream)
+	resp.FinishReason = x.hide(resp.FinishReason)
 	fault, failed := reader.verdict(ctx, x, readErr)
 	return resp, fault, failed
 }
@@ -94,8 +97,8 @@ func (b *bodyReader) read(body io.Reader) error {
 		if n > 0 {
 			last = at
 		}
-		if n > 0 && len(b.excerpt) < maxMessage {
-			b.excerpt = append(b.excerpt, buf[:min(n, maxMessage)]...)
+		if n > 0 && len(b.excerpt) < maxExcerpt {
+			b.excerpt = append(b.excerpt, buf[:min(n, maxExcerpt)]...)
 		}
 		chunks := len(a.resp.Chunks)
 		emit := func(data []byte, fault bool) { a.event(data, fault, at) }
@@ -104,6 +107,9 @@ func (b *bodyReader) read(body io.Reader) error {
 		}
 		if errors.Is(err, io.EOF) {
 			b.split.end(emit)
+		}
+		if a.endless() {
+			err = errEndless
 		}
 		if b.progress != nil && len(a.resp.Chunks) > chunks {
 			b.progress(len(a.resp.Chunks))
@@ -142,7 +148,7 @@ func (b *bodyReader) verdict(ctx context.Context, x *exchange, err error) (*serv
 	case err != nil && !a.resp.Done:
 		return nil, x.broken(ctx, status, err)
 	case b.split.other && a.events == 0 || b.split.plain && a.events == 0:
-		return nil, x.fail(Protocol, status, nil, "the answer is %s", describe(b.excerpt))
+		return nil, x.fail(Protocol, status, nil, "the answer is %s", x.describe(b.excerpt))
 	case len(a.resp.Chunks) == 0:
 		return nil, x.fail(StreamTruncated, status, nil, "the answer ended without a token")
 	}

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
@@ -86,7 +87,7 @@ func (x *exchange) trace(ctx context.Context) context.Context {
 // ownHeader says whether a header field is one that every request carries; configured ones may hold secrets.
 func ownHeader(key string) bool {
 	switch strings.ToLower(key) {
-	case "host", "user-agent", "accept", "accept-encoding", "content-type", "content-length", "connection",
+	case "host", "user-agent", "accept", "accept-encoding", "content-type", "content-length", "connection", "referer",
 		"x-data-parallel-rank", "x-session-id", ":authority", ":method", ":path", ":scheme":
 		return true
 	}
@@ -122,6 +123,26 @@ func (x *exchange) fail(class Class, status int, cause error, format string, arg
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return &Error{Class: class, Status: status, Message: oneLine(fmt.Sprintf(format, args...), x.secrets), Err: cause}
+}
+
+// hide takes the secrets of this exchange out of text of the server.
+func (x *exchange) hide(text string) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return hide(text, x.secrets)
+}
+
+// describe says in words what a body is that is not what was asked for. Secrets go before it is cut.
+func (x *exchange) describe(body []byte) string {
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0:
+		return "an empty body, not JSON"
+	case body[0] == '<':
+		return "HTML, not JSON: is this the API's base URL?"
+	}
+	shown := x.hide(string(body[:min(len(body), maxExcerpt)]))
+	return fmt.Sprintf("neither JSON nor an event stream: is this the API's base URL? It begins %.60q", shown)
 }
 
 // broken classifies an error of the transport. status is 0 where no response head came.

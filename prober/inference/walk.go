@@ -146,17 +146,20 @@ func text(v []byte) string {
 	return s
 }
 
+// mostCount is more than any server counts in one answer; what is larger is corrupt, and its sums could overflow.
+const mostCount = 1<<31 - 1
+
 // count is a number that counts something, however it is written; nil for anything else.
 func count(v []byte) *int {
 	n, err := strconv.Atoi(string(v))
 	if err != nil {
 		f, err := strconv.ParseFloat(string(v), 64)
-		if err != nil || f != math.Trunc(f) || f < 0 || f > math.MaxInt32 {
+		if err != nil || f != math.Trunc(f) || f < 0 || f > mostCount {
 			return nil
 		}
 		n = int(f)
 	}
-	if n < 0 {
+	if n < 0 || n > mostCount {
 		return nil
 	}
 	return &n
