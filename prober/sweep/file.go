@@ -46,6 +46,9 @@ func (d document) save(path string) (err error) {
 
 // load reads what an earlier sweep left; ok is false where there is no file.
 func load(path string) (d document, ok bool, err error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return document{}, false, fmt.Errorf("resuming: %s is not a regular file", path) // a pipe would be waited for
+	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return document{}, false, nil
@@ -74,6 +77,9 @@ func parse(b []byte) (document, error) {
 	var d document
 	decoder := json.NewDecoder(bytes.NewReader(b))
 	if err := decoder.Decode(&d); err != nil {
+		if _, other := errors.AsType[*json.UnmarshalTypeError](err); other {
+			return document{}, errors.New("it is JSON of another kind")
+		}
 		return document{}, fmt.Errorf("it is not whole JSON: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {

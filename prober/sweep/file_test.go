@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,6 +124,7 @@ func TestResumeRefuses(t *testing.T) {
 		{"an unknown reason", strings.Replace(good, `"contended"`, `"because"`, 1), `unknown reason "because"`},
 		{"accepted against a reason", strings.Replace(good, `"reason": ""`, `"reason": "contended"`, 1), "has a reason against it"},
 		{"a negative step", strings.Replace(good, `"step_seconds": `, `"step_seconds": -`, 1), "negative value"},
+		{"a list", "[]", "JSON of another kind"},
 		{"negative pairs", strings.Replace(good, `"pairs": `, `"pairs": -`, 1), "negative count"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -143,6 +145,19 @@ func TestResumeRefuses(t *testing.T) {
 				t.Error("the file was touched or a rung was sent")
 			}
 		})
+	}
+}
+
+// TestResumeFromAPipe: what never ends is not waited for.
+func TestResumeFromAPipe(t *testing.T) {
+	o := testOptions(1024)
+	o.Resume, o.OutputFile = true, filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(o.OutputFile, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := do(t.Context(), o, &fakeRunner{facts: seedFacts})
+	if got.code != 1 || !strings.Contains(got.stderr, "is not a regular file") {
+		t.Errorf("exit %d, %q", got.code, got.stderr)
 	}
 }
 
