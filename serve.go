@@ -96,7 +96,10 @@ func (c *serveCommand) probe(ctx context.Context, targets []prober.Target, secon
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: c.mux(series, page, lib), ReadHeaderTimeout: 10 * time.Second}
+	// Whoever reads slowly or not at all must not hold the places of those who scrape.
+	server := &http.Server{
+		Handler: c.mux(series, page, lib), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 5 * time.Minute,
+	}
 	level.Info(logger).Log("msg", "starting", "version", programVersion(), "targets", len(targets))
 
 	group, ctx := errgroup.WithContext(ctx)
