@@ -1,8 +1,11 @@
 package inference
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -166,4 +169,58 @@ func TestPageBounds(t *testing.T) {
 		c.Close()
 		server.Close()
 	}
+}
+
+// TestCutAnywhere: a connection that ends after any byte of a good answer gives a failure, or the whole of what was said.
+func TestCutAnywhere(t *testing.T) {
+	const body = "data: {\"choices\":[{\"text\":\" a\"}]}\n\n" +
+		"data: {\"choices\":[{\"text\":\" b\",\"finish_reason\":\"length\"}]}\n\n" +
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1024,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n"
+	for name, answer := range map[string]string{
+		"until the end": "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + body,
+		"of a length":   fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body),
+		"chunked":       fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body),
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole := 0
+			for n := range len(answer) + 1 {
+				r, err := cutAt(t, answer, n)
+				switch {
+				case err != nil:
+					failure(t, err)
+				case value(r.PromptTokens) != 1024 && r.PromptTokens != nil || value(r.CompletionTokens) != 2 && r.CompletionTokens != nil || len(r.Chunks) != 2:
+					t.Errorf("after %d bytes: %+v", n, r)
+				default:
+					whole++
+				}
+			}
+			if whole == 0 || whole > len(answer)/2 {
+				t.Errorf("%d of %d cut answers are taken", whole, len(answer))
+			}
+		})
+	}
+}
+
+// cutAt sends one leg to a server that closes after n bytes of its answer.
+func cutAt(t *testing.T, answer string, n int) (Response, error) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer theirs.Close()
+		if request, err := http.ReadRequest(bufio.NewReader(theirs)); err == nil {
+			_, _ = io.Copy(io.Discard, request.Body)
+			_, _ = io.WriteString(theirs, answer[:n]) // fails where the client has heard enough
+		}
+	}()
+	c, err := New(Options{URL: "http://cut", Dialect: OpenAI, Model: "m", API: Completions, Dial: func(context.Context, string, string) (net.Conn, error) { return ours, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r, err := c.Complete(t.Context(), Request{Prompt: TextPrompt("hello"), MaxTokens: 2})
+	_ = ours.Close()
+	<-done
+	return r, err
 }
