@@ -123,12 +123,13 @@ func (f *Facts) believe() {
 	f.ServerVersion, f.Speculation = oneLine(f.ServerVersion, nil), oneLine(f.Speculation, nil)
 }
 
-// models reads the list of models. A server of a known dialect with a configured model needs no list.
+// models reads the list of models. Where the model is configured, a server needs none: some gateways have no list, and a
+// wrong base URL shows at the first leg.
 func (c *Client) models(ctx context.Context) (modelList, error) {
 	var list modelList
 	err := c.getJSON(ctx, "/v1/models", &list)
 	told, ok := errors.AsType[*Error](err)
-	if ok && told.Status == http.StatusNotFound && c.options.Model != "" && dialectNamed(c.options.Dialect) != nil {
+	if ok && told.Status == http.StatusNotFound && c.options.Model != "" {
 		return modelList{[]modelCard{{ID: c.options.Model}}}, nil
 	}
 	return list, err

@@ -203,3 +203,25 @@ func TestRefusalOfStreaming(t *testing.T) {
 		})
 	}
 }
+
+// TestNoListOfModels: a server without a list is spoken to all the same where the model is configured.
+func TestNoListOfModels(t *testing.T) {
+	script := "exchange POST /v1/completions\nstatus 200\nat 1 " + oneToken + "\nat 1 end\n"
+	for _, model := range []string{"m", ""} {
+		scripted(t, script, Options{Model: model}, func(t *testing.T, c *Client, _ *wireServer) {
+			facts, err := c.Identify(t.Context())
+			if model == "" {
+				if failure(t, err).Class != Protocol {
+					t.Errorf("without a model: %v", err)
+				}
+				return
+			}
+			if err != nil || facts.Dialect != OpenAI || facts.Model != model {
+				t.Fatalf("%+v, %v", facts, err)
+			}
+			if _, err := c.Complete(t.Context(), Request{Prompt: TextPrompt("p"), MaxTokens: 1}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
