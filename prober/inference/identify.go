@@ -81,7 +81,9 @@ func (c *Client) Identify(ctx context.Context) (Facts, error) {
 	}
 	f := Facts{Dialect: d.name(), API: c.options.API}
 	for _, m := range list.Data {
-		f.Models = append(f.Models, m.ID)
+		if m.named() {
+			f.Models = append(f.Models, m.ID)
+		}
 	}
 	var ok bool
 	if f.Model, f.ContextLimit, ok = list.pick(c.options.Model); !ok {
