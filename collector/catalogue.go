@@ -1,5 +1,7 @@
 package collector
 
+import "longctx_exporter/prober"
+
 // Type is what kind of series a metric is.
 type Type string
 
@@ -18,6 +20,11 @@ type Metric struct {
 	Labels  []string
 	Buckets []float64 // upper bounds of the classic buckets; nil for none
 	Native  bool      // also, or only, a native histogram
+
+	// Children is how many series the labels beyond those of the target or the rung make; 0 where there are none.
+	Children int
+	// Group is the heading under which the documentation lists the metric.
+	Group string
 }
 
 // The labels of a per-target and of a per-rung series.
@@ -26,11 +33,12 @@ const (
 	labelModel   = "model"
 	labelContext = "context"
 	labelRung    = "rung"
+	labelSLO     = "slo"
 )
 
 func perTarget(more ...string) []string { return append([]string{labelTarget, labelModel}, more...) }
 
-func perRung() []string { return perTarget(labelContext, labelRung) }
+func perRung(more ...string) []string { return append(perTarget(labelContext, labelRung), more...) }
 
 // The exported names. Whoever adds one adds its entry to Catalogue.
 const (
@@ -38,10 +46,14 @@ const (
 	targetInfo       = "longctx_target_info"
 	targetMaxContext = "longctx_target_max_context_tokens"
 	targetKVPool     = "longctx_target_kv_pool_tokens"
+	targetBlockSize  = "longctx_target_block_size_tokens"
 	rungContext      = "longctx_rung_context_tokens"
 	rungReachable    = "longctx_rung_reachable"
 
 	probeInterval    = "longctx_probe_interval_seconds"
+	probeEffective   = "longctx_probe_effective_interval_seconds"
+	probeNextDue     = "longctx_probe_next_due_timestamp_seconds"
+	probesInFlight   = "longctx_probes_in_flight"
 	probeLastAttempt = "longctx_probe_last_attempt_timestamp_seconds"
 	probeLastSuccess = "longctx_probe_last_success_timestamp_seconds"
 	probeDuration    = "longctx_probe_duration_seconds"
@@ -50,6 +62,8 @@ const (
 	probeRejections  = "longctx_probe_rejections_total"
 	probeSkips       = "longctx_probe_skips_total"
 	probeReasons     = "longctx_probe_reasons_total"
+	failuresInARow   = "longctx_probe_consecutive_failures"
+	rejectionsInARow = "longctx_probe_consecutive_rejections"
 
 	probePromptTokens  = "longctx_probe_prompt_tokens"
 	ttft               = "longctx_ttft_seconds"
@@ -58,37 +72,75 @@ const (
 	decodeRate         = "longctx_decode_tokens_per_second"
 	acceptLength       = "longctx_accept_length"
 	stepError          = "longctx_step_error_ratio"
+	stepSpread         = "longctx_step_spread_ratio"
+	isolationProved    = "longctx_probe_isolation_proved"
 	methodDisagreement = "longctx_method_disagreement_ratio"
 	planStepRatio      = "longctx_plan_step_ratio"
 	planAcceptRatio    = "longctx_plan_accept_length_ratio"
 
+	stepConfirmed    = "longctx_step_confirmed_seconds"
+	ttftConfirmed    = "longctx_ttft_confirmed_seconds"
+	prefillConfirmed = "longctx_prefill_confirmed_tokens_per_second"
+	acceptConfirmed  = "longctx_accept_confirmed_length"
+
+	stepExpected  = "longctx_step_expected_seconds"
 	stepSlope     = "longctx_step_slope_seconds_per_token"
 	stepIntercept = "longctx_step_intercept_seconds"
+	stepFitError  = "longctx_step_fit_error_ratio"
 	stepFitRungs  = "longctx_step_fit_rungs"
+
+	sloEvents    = "longctx_slo_events_total"
+	sloThreshold = "longctx_slo_threshold_seconds"
 
 	verifySteps      = "longctx_verify_steps_total"
 	completionTokens = "longctx_completion_tokens_total"
 	promptTokens     = "longctx_prompt_tokens_total"
 	engineBusy       = "longctx_engine_busy_seconds_total"
 
-	stepDuration        = "longctx_step_duration_seconds"
-	acceptLengthTokens  = "longctx_accept_length_tokens"
-	prefillThroughput   = "longctx_prefill_throughput_tokens_per_second"
-	timeToFirstToken    = "longctx_time_to_first_token_seconds"
-	nativeFactor        = 1.1 // growth from bucket to bucket of native histograms
-	nativeBucketsAtMost = 160
+	stepDuration       = "longctx_step_duration_seconds"
+	acceptLengthTokens = "longctx_accept_length_tokens"
+	prefillThroughput  = "longctx_prefill_throughput_tokens_per_second"
+	timeToFirstToken   = "longctx_time_to_first_token_seconds"
 )
 
 // clean ends the help of a gauge of the latest clean value.
 const clean = " in the latest accepted run of the rung; absent before the first and once it is 2.5 intervals old."
 
+// confirmed ends the help of a gauge over several clean values.
+const confirmed = " of the latest three accepted runs of the rung; absent unless all three know it and none is 2.5 intervals older than the next, or than now."
+
 // Catalogue lists every metric of the targets, in the order of the documentation.
 func Catalogue() []Metric {
 	var all []Metric
-	for _, part := range [][]Metric{identityMetrics(), outcomeMetrics(), cleanMetrics(), costMetrics(), histogramMetrics()} {
-		all = append(all, part...)
+	for _, part := range []struct {
+		group   string
+		metrics []Metric
+	}{
+		{"Identity and capacity", identityMetrics()},
+		{"Schedule", scheduleMetrics()},
+		{"Outcome", outcomeMetrics()},
+		{"Latest clean measurement", cleanMetrics()},
+		{"Confirmed by three clean measurements", confirmedMetrics()},
+		{"Step time against context length", fitMetrics()},
+		{"Objectives", sloMetrics()},
+		{"Tokens and cost", costMetrics()},
+		{"Histograms", histogramMetrics()},
+	} {
+		for _, m := range part.metrics {
+			m.Group = part.group
+			all = append(all, m)
+		}
 	}
 	return all
+}
+
+// reasons is how many there are.
+func reasons() int {
+	n := 0
+	for status := range kinds() {
+		n += len(prober.Reasons(status))
+	}
+	return n
 }
 
 func identityMetrics() []Metric {
@@ -98,7 +150,7 @@ func identityMetrics() []Metric {
 			Help: "Whether the target can be probed, as far as the latest contact told: 1 if it answered, 0 if it was not there, not ready or refused access; absent before the first contact.",
 		},
 		{
-			Name: targetInfo, Type: Gauge, Labels: perTarget("served_model", "dialect", "server_version", "spec_algorithm"),
+			Name: targetInfo, Type: Gauge, Labels: perTarget("served_model", "dialect", "api", "server_version", "spec_algorithm", "prefix_cache"),
 			Help: "What the target says that it is and serves, as labels with the constant value 1; absent until it was identified.",
 		},
 		{
@@ -109,6 +161,10 @@ func identityMetrics() []Metric {
 			Name: targetKVPool, Type: Gauge, Labels: perTarget(),
 			Help: "Capacity of the KV cache of one replica of the target in tokens; absent where it does not tell.",
 		},
+		{
+			Name: targetBlockSize, Type: Gauge, Labels: perTarget(),
+			Help: "Largest number of tokens that one decode step of the target can commit, 1 without speculation; absent where it does not tell.",
+		},
 		{Name: rungContext, Type: Gauge, Labels: perRung(), Help: "Nominal prompt length of the rung in tokens."},
 		{
 			Name: rungReachable, Type: Gauge, Labels: perRung(),
@@ -117,9 +173,18 @@ func identityMetrics() []Metric {
 	}
 }
 
-func outcomeMetrics() []Metric {
+func scheduleMetrics() []Metric {
 	return []Metric{
 		{Name: probeInterval, Type: Gauge, Labels: perRung(), Help: "Configured interval between runs of the rung in seconds."},
+		{
+			Name: probeEffective, Type: Gauge, Labels: perRung(),
+			Help: "Forecast of the interval between runs of the rung in seconds: the configured one, or longer where the budget or long runs stretch it. Rules judge ages by this one.",
+		},
+		{
+			Name: probeNextDue, Type: Gauge, Labels: perRung(),
+			Help: "Unix time at which the next run of the rung should start; it stands still while the rung is late. Absent where nothing is scheduled.",
+		},
+		{Name: probesInFlight, Type: Gauge, Labels: perTarget(), Help: "Number of runs that are going on at the target."},
 		{
 			Name: probeLastAttempt, Type: Gauge, Labels: perRung(),
 			Help: "Unix time at which the latest run of the rung was started; absent before the first, skipped runs left out.",
@@ -132,6 +197,11 @@ func outcomeMetrics() []Metric {
 			Name: probeDuration, Type: Gauge, Labels: perRung(),
 			Help: "Wall time of the latest run of the rung in seconds, all its requests; absent before the first, skipped runs left out.",
 		},
+	}
+}
+
+func outcomeMetrics() []Metric {
+	return []Metric{
 		{
 			Name: probeRuns, Type: Counter, Labels: perRung(),
 			Help: "Number of runs of the rung that were sent, failed and rejected ones included; clean runs are these less failures and rejections.",
@@ -140,7 +210,15 @@ func outcomeMetrics() []Metric {
 		{Name: probeRejections, Type: Counter, Labels: perRung(), Help: "Number of runs of the rung that were answered but are no measurement."},
 		{Name: probeSkips, Type: Counter, Labels: perRung(), Help: "Number of due runs of the rung that were not sent."},
 		{
-			Name: probeReasons, Type: Counter, Labels: perTarget("kind", "reason"),
+			Name: failuresInARow, Type: Gauge, Labels: perRung(),
+			Help: "Number of failed runs of the rung since the server last answered one; skipped runs and runs that were broken off left out.",
+		},
+		{
+			Name: rejectionsInARow, Type: Gauge, Labels: perRung(),
+			Help: "Number of rejected runs of the rung since the latest accepted one; failed and skipped runs left out.",
+		},
+		{
+			Name: probeReasons, Type: Counter, Labels: perTarget("kind", "reason"), Children: reasons(),
 			Help: "Number of runs of the target that are no measurement, by kind (failure, rejection or skip) and reason.",
 		},
 	}
@@ -165,6 +243,14 @@ func cleanMetrics() []Metric {
 		},
 		{Name: stepError, Type: Gauge, Labels: perRung(), Help: "Relative standard error (0 to 1) of the step time" + clean},
 		{
+			Name: stepSpread, Type: Gauge, Labels: perRung(),
+			Help: "Median absolute deviation over median of the single steps" + clean + " Absent also where fewer than five were seen.",
+		},
+		{
+			Name: isolationProved, Type: Gauge, Labels: perRung(),
+			Help: "Whether the server's counters proved that it served nobody else: 1 if so, 0 if merely nobody was seen or it does not tell," + clean,
+		},
+		{
 			Name: methodDisagreement, Type: Gauge, Labels: perRung(),
 			Help: "Relative difference, without sign, of the streamed step time from the two-point one" + clean + " Absent where only one is known.",
 		},
@@ -176,6 +262,24 @@ func cleanMetrics() []Metric {
 			Name: planAcceptRatio, Type: Gauge, Labels: perRung(),
 			Help: "Acceptance length of the latest cold pair over that of the clean triple before it: below 1 where the drafter does better on a cached prefix; absent without both and once it is 25 intervals old.",
 		},
+	}
+}
+
+func confirmedMetrics() []Metric {
+	return []Metric{
+		{Name: stepConfirmed, Type: Gauge, Labels: perRung(), Help: "Smallest seconds per decode step" + confirmed},
+		{Name: ttftConfirmed, Type: Gauge, Labels: perRung(), Help: "Smallest time to first token in seconds" + confirmed},
+		{Name: prefillConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest number of computed prompt tokens per second of prefill" + confirmed},
+		{Name: acceptConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest mean of tokens committed per verify pass" + confirmed},
+	}
+}
+
+func fitMetrics() []Metric {
+	return []Metric{
+		{
+			Name: stepExpected, Type: Gauge, Labels: perRung(),
+			Help: "Step time in seconds that a Theil-Sen line through the shorter fresh rungs predicts for the rung's latest clean run; absent below three of them, and where the rung is more than four times as long as they are.",
+		},
 		{
 			Name: stepSlope, Type: Gauge, Labels: perTarget(),
 			Help: "Growth of the step time in seconds per token of context: Theil-Sen slope over the target's fresh rungs, absent below three.",
@@ -184,7 +288,24 @@ func cleanMetrics() []Metric {
 			Name: stepIntercept, Type: Gauge, Labels: perTarget(),
 			Help: "Step time in seconds that the line through the target's fresh rungs gives for an empty context.",
 		},
+		{
+			Name: stepFitError, Type: Gauge, Labels: perTarget(),
+			Help: "Largest distance of a fresh rung's step time from the line through all of them, in parts of the step time.",
+		},
 		{Name: stepFitRungs, Type: Gauge, Labels: perTarget(), Help: "Number of fresh rungs that the line of the step time rests on."},
+	}
+}
+
+func sloMetrics() []Metric {
+	return []Metric{
+		{
+			Name: sloEvents, Type: Counter, Labels: perRung(labelSLO, "result"), Children: 4,
+			Help: "Number of runs of the rung judged by an objective (slo ttft or step), by result (good or bad). An accepted run is judged by what it measured; a failed run is bad for ttft and not judged for step; rejected and skipped runs are not judged, for they measured nothing.",
+		},
+		{
+			Name: sloThreshold, Type: Gauge, Labels: perRung(labelSLO), Children: 2,
+			Help: "Longest good time in seconds as the objective is configured (slo ttft to the first token, step per decode step); absent for rungs without one.",
+		},
 	}
 }
 
@@ -196,7 +317,7 @@ func costMetrics() []Metric {
 			Help: "Number of output tokens of the decode steps in longctx_verify_steps_total; divided by these, the tokens per step.",
 		},
 		{
-			Name: promptTokens, Type: Counter, Labels: perTarget("kind"),
+			Name: promptTokens, Type: Counter, Labels: perTarget("kind"), Children: 2,
 			Help: "Number of prompt tokens that the target prefilled (kind computed) or took from its cache (kind cached) for requests of any run; requests that do not tell which are left out.",
 		},
 		{Name: engineBusy, Type: Counter, Labels: perTarget(), Help: "Wall time in seconds during which runs occupied the target."},

@@ -6,83 +6,65 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
-
 	"longctx_exporter/prober"
-	"longctx_exporter/prober/estimate"
 	"longctx_exporter/prober/inference"
 )
 
 // labelRunes is the longest label value, in characters, that is taken from a server.
 const labelRunes = 128
 
-// Describe implements prometheus.Collector. Histograms describe themselves.
-func (t *target) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range Catalogue() {
-		if m.Type != Histogram {
-			ch <- t.descs[m.Name]
-		}
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (t *target) Collect(ch chan<- prometheus.Metric) {
+// collect adds what is known of the target to a page.
+func (t *target) collect(p page) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := emitter{ch: ch, descs: t.descs}
 	now := time.Now()
-	var x, y []float64
-	for _, length := range t.ladder {
-		r := t.rungs[length]
-		e.outcome(length, r)
+	var f fit
+	for _, r := range t.ladder {
+		p.schedule(r)
+		p.outcome(r)
 		plans := r.compared(now)
-		e.known(planStepRatio, plans.step, r.labels)
-		e.known(planAcceptRatio, plans.accept, r.labels)
-		s := r.fresh(now)
-		if s == nil {
-			continue
+		p.known(planStepRatio, plans.step, r.labels)
+		p.known(planAcceptRatio, plans.accept, r.labels)
+		if s := r.fresh(now); s != nil {
+			p.sample(r, s)
+			p.confirmed(r)
+			p.known(stepExpected, f.add(r.length, s), r.labels)
 		}
-		e.sample(r.labels, s)
-		if positive(s.Step) {
-			tokens := float64(length)
-			if s.PromptTokens > 0 {
-				tokens = float64(s.PromptTokens)
-			}
-			x, y = append(x, tokens+max(0, s.DecodeTokens)/2), append(y, s.Step)
-		}
+		p.histogram(stepDuration, r.step, r.labels)
+		p.histogram(acceptLengthTokens, r.accept, r.labels)
+		p.histogram(prefillThroughput, r.prefill, r.labels)
+		p.histogram(timeToFirstToken, r.ttft, r.labels)
 	}
-	if intercept, slope, ok := estimate.TheilSen(x, y); ok {
-		e.gauge(stepSlope, slope, t.labels)
-		e.gauge(stepIntercept, intercept, t.labels)
-		e.gauge(stepFitRungs, float64(len(x)), t.labels)
-	}
-	t.collectTarget(e)
+	p.fit(f, t.labels)
+	p.target(t)
 }
 
-// collectTarget emits what stands for the target as a whole.
-func (t *target) collectTarget(e emitter) {
+// target adds what stands for the target as a whole.
+func (p page) target(t *target) {
 	for _, c := range t.reasons {
-		e.counter(probeReasons, c.n, c.labels)
+		p.counter(probeReasons, c.n, c.labels)
 	}
-	e.counter(promptTokens, t.computed.n, t.computed.labels)
-	e.counter(promptTokens, t.cached.n, t.cached.labels)
-	e.counter(engineBusy, t.busy, t.labels)
+	p.counter(promptTokens, t.computed.n, t.computed.labels)
+	p.counter(promptTokens, t.cached.n, t.cached.labels)
+	p.counter(engineBusy, t.busy, t.labels)
+	p.gauge(probesInFlight, float64(t.inFlight.Load()), t.labels)
 	if t.up != nil {
-		e.gauge(targetUp, truth(*t.up), t.labels)
+		p.gauge(targetUp, truth(*t.up), t.labels)
 	}
 	if t.facts == nil {
 		return
 	}
-	e.gauge(targetInfo, 1, t.info)
-	e.known(targetMaxContext, float64(t.facts.ContextLimit), t.labels)
-	e.known(targetKVPool, float64(t.facts.KVPoolTokens), t.labels)
+	p.gauge(targetInfo, 1, t.info)
+	p.known(targetMaxContext, float64(t.facts.ContextLimit), t.labels)
+	p.known(targetKVPool, float64(t.facts.KVPoolTokens), t.labels)
+	p.known(targetBlockSize, float64(t.facts.BlockSize), t.labels)
 }
 
 // infoLabels are the values of the labels that targetInfo adds, in their order.
 func infoLabels(f inference.Facts) []string {
 	return []string{
-		labelValue(f.Model), labelValue(string(f.Dialect)), labelValue(f.ServerVersion), labelValue(f.Speculation),
+		labelValue(f.Model), labelValue(string(f.Dialect)), labelValue(string(f.API)), labelValue(f.ServerVersion),
+		labelValue(f.Speculation), labelValue(f.PrefixCache),
 	}
 }
 
@@ -107,83 +89,62 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// emitter sends samples to a registry.
-type emitter struct {
-	ch    chan<- prometheus.Metric
-	descs map[string]*prometheus.Desc
-}
-
-// outcome emits what is known of a rung without a measurement.
-func (e emitter) outcome(length prober.Rung, r *rung) {
-	e.gauge(rungContext, float64(length), r.labels)
-	e.gauge(probeInterval, r.configured.Seconds(), r.labels)
-	e.counter(probeRuns, r.runs, r.labels)
-	e.counter(probeFailures, r.failures, r.labels)
-	e.counter(probeRejections, r.rejections, r.labels)
-	e.counter(probeSkips, r.skips, r.labels)
-	e.counter(verifySteps, r.verifySteps, r.labels)
-	e.counter(completionTokens, r.completionTokens, r.labels)
+// schedule adds when the rung is run.
+func (p page) schedule(r *rung) {
+	p.gauge(rungContext, float64(r.length), r.labels)
+	p.gauge(probeInterval, r.configured.Seconds(), r.labels)
+	p.gauge(probeEffective, r.interval().Seconds(), r.labels)
+	p.time(probeNextDue, r.nextDue, r.labels)
+	p.time(probeLastAttempt, r.attempted, r.labels)
+	p.time(probeLastSuccess, r.succeeded, r.labels)
 	if !r.attempted.IsZero() {
-		e.gauge(probeLastAttempt, unix(r.attempted), r.labels)
-		e.gauge(probeDuration, r.duration.Seconds(), r.labels)
-	}
-	if !r.succeeded.IsZero() {
-		e.gauge(probeLastSuccess, unix(r.succeeded), r.labels)
-	}
-	if r.reachable != nil {
-		e.gauge(rungReachable, truth(*r.reachable), r.labels)
+		p.gauge(probeDuration, r.duration.Seconds(), r.labels)
 	}
 }
 
-// sample emits the latest clean values, those that are known.
-func (e emitter) sample(labels []*dto.LabelPair, s *prober.Sample) {
-	e.known(probePromptTokens, float64(s.PromptTokens), labels)
-	e.known(prefillRate, s.Prefill, labels)
-	e.known(stepTime, s.Step, labels)
-	e.known(decodeRate, s.DecodeRate, labels)
-	e.known(acceptLength, s.AcceptLength, labels)
-	e.known(stepError, s.StepError, labels)
-	if !s.Buffered {
-		e.known(ttft, s.TTFT, labels)
+// outcome adds what is known of a rung without a measurement.
+func (p page) outcome(r *rung) {
+	p.counter(probeRuns, r.runs, r.labels)
+	p.counter(probeFailures, r.failures, r.labels)
+	p.counter(probeRejections, r.rejections, r.labels)
+	p.counter(probeSkips, r.skips, r.labels)
+	p.gauge(failuresInARow, r.failing, r.labels)
+	p.gauge(rejectionsInARow, r.rejecting, r.labels)
+	p.counter(verifySteps, r.verifySteps, r.labels)
+	p.counter(completionTokens, r.completionTokens, r.labels)
+	if r.reachable != nil {
+		p.gauge(rungReachable, truth(*r.reachable), r.labels)
+	}
+	for _, o := range r.objectives {
+		p.objective(o)
+	}
+}
+
+// sample adds the latest clean values, those that are known.
+func (p page) sample(r *rung, s *prober.Sample) {
+	latest := valuesOf(*s)
+	p.known(probePromptTokens, float64(s.PromptTokens), r.labels)
+	p.known(ttft, latest.ttft, r.labels)
+	p.known(prefillRate, latest.prefill, r.labels)
+	p.known(stepTime, latest.step, r.labels)
+	p.known(acceptLength, latest.accept, r.labels)
+	p.known(decodeRate, s.DecodeRate, r.labels)
+	p.known(stepError, s.StepError, r.labels)
+	p.gauge(isolationProved, truth(s.Isolation == prober.Proved), r.labels)
+	if r.spread != nil {
+		p.gauge(stepSpread, *r.spread, r.labels)
 	}
 	// A step time that comes from the stream has no second opinion here.
-	if s.Method != "stream" && positive(s.Step) && positive(s.StepStream) {
-		e.gauge(methodDisagreement, math.Abs(s.StepStream-s.Step)/s.Step, labels)
+	if s.Method != "stream" && latest.step > 0 && positive(s.StepStream) {
+		p.gauge(methodDisagreement, math.Abs(s.StepStream-s.Step)/s.Step, r.labels)
 	}
 }
 
-// known emits a measurement, of which 0 is not one.
-func (e emitter) known(name string, v float64, labels []*dto.LabelPair) {
-	if positive(v) {
-		e.gauge(name, v, labels)
-	}
+// confirmed adds what the latest clean samples agree on.
+func (p page) confirmed(r *rung) {
+	v := r.confirmed()
+	p.known(ttftConfirmed, v.ttft, r.labels)
+	p.known(prefillConfirmed, v.prefill, r.labels)
+	p.known(stepConfirmed, v.step, r.labels)
+	p.known(acceptConfirmed, v.accept, r.labels)
 }
-
-func (e emitter) gauge(name string, v float64, labels []*dto.LabelPair) {
-	if !math.IsNaN(v) && !math.IsInf(v, 0) {
-		e.ch <- &point{desc: e.descs[name], labels: labels, gauge: &dto.Gauge{Value: &v}}
-	}
-}
-
-func (e emitter) counter(name string, v float64, labels []*dto.LabelPair) {
-	e.ch <- &point{desc: e.descs[name], labels: labels, counter: &dto.Counter{Value: &v}}
-}
-
-// point is one sample of a gauge or of a counter.
-type point struct {
-	desc    *prometheus.Desc
-	labels  []*dto.LabelPair
-	gauge   *dto.Gauge
-	counter *dto.Counter
-}
-
-// Desc implements prometheus.Metric.
-func (p *point) Desc() *prometheus.Desc { return p.desc }
-
-// Write implements prometheus.Metric.
-func (p *point) Write(m *dto.Metric) error {
-	m.Label, m.Gauge, m.Counter = p.labels, p.gauge, p.counter
-	return nil
-}
-
-func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -1,7 +1,7 @@
 // Package collector is the Prometheus side: it turns runs into series.
 //
-// Each target has a registry of its own, so that a removed target leaves with all its series at once. A series is exported
-// only with a value that is known: counters stand at 0 from the start, gauges of measurements are absent until measured.
+// Each target keeps all its series, so that a removed target leaves with them at once. A series is exported only with a value
+// that is known: counters stand at 0 from the start, gauges of measurements are absent until measured.
 //
 // The gauges of the latest clean value are set by accepted runs alone. A run that fails or is rejected neither changes nor
 // deletes them: it says nothing of the value, and its counters and longctx_probe_last_success_timestamp_seconds tell of it.
@@ -19,8 +19,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/collectors/version"
 	dto "github.com/prometheus/client_model/go"
 
 	"longctx_exporter/prober"
@@ -30,7 +28,6 @@ import (
 // Collector keeps the series of all targets. It is safe for concurrent use.
 type Collector struct {
 	metrics map[string]Metric
-	descs   map[string]*prometheus.Desc
 
 	mu      sync.RWMutex
 	targets map[string]*target
@@ -40,14 +37,9 @@ var _ prober.RunObserver = (*Collector)(nil)
 
 // New makes a collector with the series of the given targets.
 func New(targets []prober.Target) (*Collector, error) {
-	c := &Collector{
-		metrics: map[string]Metric{},
-		descs:   map[string]*prometheus.Desc{},
-		targets: map[string]*target{},
-	}
+	c := &Collector{metrics: map[string]Metric{}, targets: map[string]*target{}}
 	for _, m := range Catalogue() {
 		c.metrics[m.Name] = m
-		c.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
 	}
 	for _, t := range targets {
 		if err := c.Add(t); err != nil {
@@ -62,7 +54,7 @@ func (c *Collector) Add(t prober.Target) error {
 	if t.Name == "" || !utf8.ValidString(t.Name) || !utf8.ValidString(t.Model) {
 		return fmt.Errorf("target %q: name and model must be valid UTF-8 and the name not empty", t.Name)
 	}
-	added, err := newTarget(t, c.metrics, c.descs)
+	added, err := newTarget(t, c.metrics)
 	if err != nil {
 		return fmt.Errorf("target %q: %w", t.Name, err)
 	}
@@ -105,6 +97,23 @@ func (c *Collector) SetInterval(name string, rung prober.Rung, effective time.Du
 	}
 }
 
+// SetNextDue tells when the next run of a rung should start.
+func (c *Collector) SetNextDue(name string, rung prober.Rung, due time.Time) {
+	if t := c.target(name); t != nil {
+		t.setNextDue(rung, due)
+	}
+}
+
+// BeginRun counts a run of a target as going on until end is called, once.
+func (c *Collector) BeginRun(name string) (end func()) {
+	t := c.target(name)
+	if t == nil {
+		return func() {}
+	}
+	t.inFlight.Add(1)
+	return func() { t.inFlight.Add(-1) }
+}
+
 func (c *Collector) target(name string) *target {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -113,47 +122,24 @@ func (c *Collector) target(name string) *target {
 
 // Gatherer gathers the series of all targets that are there at that moment, and those of more gatherers, such as the
 // process registry, which must not share a name with the catalogue.
+//
+// It makes the families itself: a registry would check at every scrape that no two series are the same, and no two targets
+// share a name nor two rungs of one a length.
 func (c *Collector) Gatherer(more ...prometheus.Gatherer) prometheus.Gatherer {
 	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		c.mu.RLock()
-		gatherers := slices.Clone(more)
-		for _, name := range slices.Sorted(maps.Keys(c.targets)) {
-			gatherers = append(gatherers, c.targets[name].registry)
-		}
-		c.mu.RUnlock()
-		return join(gatherers)
-	})
-}
-
-// join merges families by name. prometheus.Gatherers does so too and checks every series against every other; here each
-// registry has checked its own, and no two share a series.
-func join(gatherers []prometheus.Gatherer) ([]*dto.MetricFamily, error) {
-	byName := map[string]*dto.MetricFamily{}
-	for _, g := range gatherers {
-		families, err := g.Gather()
+		all, err := prometheus.Gatherers(more).Gather()
 		if err != nil {
 			return nil, fmt.Errorf("gathering metrics: %w", err)
 		}
-		for _, f := range families {
-			if first, ok := byName[f.GetName()]; ok {
-				first.Metric = append(first.Metric, f.Metric...)
-			} else {
-				byName[f.GetName()] = f
-			}
+		c.mu.RLock()
+		targets := slices.SortedFunc(maps.Values(c.targets), func(a, b *target) int { return strings.Compare(a.values[0], b.values[0]) })
+		c.mu.RUnlock()
+		p := newPage(c.metrics)
+		for _, t := range targets {
+			t.collect(p)
 		}
-	}
-	return slices.SortedFunc(maps.Values(byName), func(a, b *dto.MetricFamily) int {
-		return strings.Compare(a.GetName(), b.GetName())
-	}), nil
-}
-
-// NewProcessRegistry makes the registry of the process: Go runtime, process and longctx_exporter_build_info.
-func NewProcessRegistry() *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		version.NewCollector("longctx_exporter"),
-	)
-	return r
+		return slices.SortedFunc(slices.Values(append(all, p.families()...)), func(a, b *dto.MetricFamily) int {
+			return strings.Compare(a.GetName(), b.GetName())
+		}), nil
+	})
 }

@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const rung8k, rung64k, rung128k = prober.Rung(8192), prober.Rung(65536), prober.Rung(131072)
+const rung8k, rung32k, rung64k, rung128k = prober.Rung(8192), prober.Rung(32768), prober.Rung(65536), prober.Rung(131072)
 
 func newTargetConfig(name string, ladder ...prober.Rung) prober.Target {
 	return prober.Target{
@@ -56,6 +56,7 @@ func facts() inference.Facts {
 	return inference.Facts{
 		Dialect: inference.SGLang, ServerVersion: "0.5.15.post1", Model: "moonshot/Kimi-K2.6", Speculation: "DDTREE",
 		ContextLimit: 200000, KVPoolTokens: 218484,
+		API: inference.Native, BlockSize: 8, PrefixCache: "on",
 	}
 }
 
@@ -63,10 +64,10 @@ func facts() inference.Facts {
 func accepted(target string, rung prober.Rung) prober.Run {
 	long := float64(rung)
 	return prober.Run{
-		Target: target, Rung: rung, Status: prober.Accepted, Started: time.Now(), Duration: 90 * time.Second, Plan: prober.Triple,
+		ID: "1a2b3c", Target: target, Rung: rung, Status: prober.Accepted, Started: time.Now(), Duration: 90 * time.Second, Plan: prober.Triple,
 		Sample: prober.Sample{
 			PromptTokens: int(rung), TTFT: 46.5, Prefill: 1290.5, Pairs: 2, Step: 0.06 + 1e-5*(long+16), StepStream: 0.06 + 1.01e-5*(long+16),
-			StepError: 0.02, Method: "two_point", Steps: 16, StepsSource: "response", StepTimes: []float64{0.14, 0.15, 2.25},
+			StepError: 0.02, Method: "two_point", Steps: 16, StepsSource: "response", StepTimes: []float64{0.14, 0.15, 0.15, 0.16, 2.25},
 			DecodeTokens: 32, DecodeRate: 24.5, AcceptLength: 3.5, AcceptHistogram: []int{3, 2, 3, 3, 2, 1, 1, 1}, Isolation: prober.Proved,
 		},
 		Legs: []prober.Leg{
@@ -100,6 +101,17 @@ func text(t testing.TB, g prometheus.Gatherer) string {
 	return b.String()
 }
 
+// withObjectives is a target of which each rung has objectives: 8k meets both, 32k misses its step, the rest misses both.
+func withObjectives() prober.Target {
+	t := newTargetConfig("ct200", rung8k, rung32k, rung64k, rung128k)
+	t.SLO = prober.SLO{TTFT: map[prober.Rung]time.Duration{}, Step: map[prober.Rung]time.Duration{}}
+	for _, r := range t.Ladder {
+		t.SLO.TTFT[r], t.SLO.Step[r] = 30*time.Second, 200*time.Millisecond
+	}
+	t.SLO.TTFT[rung8k], t.SLO.TTFT[rung32k] = time.Minute, time.Minute
+	return t
+}
+
 // story is what happens before a page is read.
 type story struct {
 	name    string
@@ -115,6 +127,21 @@ func stories() []story {
 			for _, r := range []prober.Rung{rung8k, rung64k, rung128k} {
 				c.ObserveRun(accepted("ct200", r))
 			}
+		}},
+		{name: "confirmed", targets: []prober.Target{withObjectives()}, do: func(c *Collector) {
+			c.SetInterval("ct200", rung8k, 20*time.Minute)
+			for i := range 3 {
+				for _, r := range withObjectives().Ladder {
+					run := accepted("ct200", r)
+					run.Sample.Step *= 1 + float64(i)/100
+					run.Sample.Prefill *= 1 + float64(i)/100
+					c.ObserveRun(run)
+					c.SetNextDue("ct200", r, time.Now().Add(5*time.Minute))
+				}
+			}
+			c.ObserveRun(ended("ct200", rung8k, prober.Failed, prober.Reason(inference.Timeout)))
+			c.ObserveRun(ended("ct200", rung32k, prober.Rejected, prober.Contended))
+			c.BeginRun("ct200")
 		}},
 		{name: "compared", do: func(c *Collector) {
 			c.ObserveRun(accepted("ct200", rung8k))
@@ -172,11 +199,25 @@ func TestGolden(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				checkUnique(t, got)
 				if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 					t.Errorf("exposition (-want +got):\n%s", diff)
 				}
 			})
 		})
+	}
+}
+
+// checkUnique finds series that stand twice on a page, which no registry looks for.
+func checkUnique(t *testing.T, page string) {
+	t.Helper()
+	seen := map[string]bool{}
+	for line := range strings.Lines(page) {
+		series, _, _ := strings.Cut(line, "} ")
+		if !strings.HasPrefix(line, "#") && seen[series] {
+			t.Errorf("%s} stands twice", series)
+		}
+		seen[series] = true
 	}
 }
 
@@ -197,10 +238,13 @@ func TestNew(t *testing.T) {
 
 // full brings every metric of the catalogue into being.
 func full(t testing.TB) *Collector {
-	c := mustNew(t, newTargetConfig("ct200", rung8k, rung64k, rung128k))
+	c := mustNew(t, withObjectives())
 	c.SetFacts("ct200", facts())
-	for _, r := range []prober.Rung{rung8k, rung64k, rung128k} {
-		c.ObserveRun(accepted("ct200", r))
+	for _, r := range withObjectives().Ladder {
+		for range 3 {
+			c.ObserveRun(accepted("ct200", r))
+		}
+		c.SetNextDue("ct200", r, time.Now())
 	}
 	pair := accepted("ct200", rung8k)
 	pair.Plan = prober.Pair
@@ -259,6 +303,9 @@ func checkBuckets(t *testing.T, m Metric, f *dto.MetricFamily) {
 	h := f.GetMetric()[0].GetHistogram()
 	var bounds []float64
 	for _, b := range h.GetBucket() {
+		if math.IsInf(b.GetUpperBound(), 1) {
+			continue // there for its exemplar alone
+		}
 		bounds = append(bounds, b.GetUpperBound())
 	}
 	if diff := cmp.Diff(m.Buckets, bounds); diff != "" {
@@ -274,10 +321,6 @@ func TestLint(t *testing.T) {
 	problems, err := testutil.GatherAndLint(c.Gatherer(NewProcessRegistry()))
 	if err != nil {
 		t.Fatal(err)
-	}
-	// A pedantic registry finds series that are not described.
-	if _, err := testutil.CollectAndLint(c.target("ct200")); err != nil {
-		t.Error(err)
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
@@ -354,6 +397,8 @@ func TestConcurrentUse(t *testing.T) {
 		func() { c.ObserveRun(ended("b", rung8k, prober.Failed, prober.Reason(inference.Timeout))) },
 		func() { c.SetFacts("a", facts()) },
 		func() { c.SetInterval("a", rung8k, time.Minute) },
+		func() { c.SetNextDue("a", rung8k, time.Now()) },
+		func() { c.BeginRun("a")() },
 		func() { _ = text(t, c.Gatherer()) },
 		func() { c.Remove("b"); _ = c.Add(newTargetConfig("b", rung8k)) },
 	} {

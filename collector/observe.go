@@ -1,23 +1,14 @@
 package collector
 
 import (
-	"math"
-	"slices"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
 )
 
-// stepsAtMost bounds what one run may add to a histogram: a ladder's longest legs take some thousand steps.
-const stepsAtMost = 1 << 20
-
 // observe takes a run into the series.
 func (t *target) observe(run prober.Run) {
-	r, ok := t.rungs[run.Rung]
-	if !ok {
+	r := t.rung(run.Rung)
+	if r == nil {
 		return
 	}
 	t.count(r, run)
@@ -25,12 +16,12 @@ func (t *target) observe(run prober.Run) {
 		return
 	}
 	s := run.Sample
-	observeAll(r.prefill, []float64{s.Prefill})
+	r.prefill.observe(run.ID, s.Prefill)
 	if !s.Buffered {
-		observeAll(r.ttft, []float64{s.TTFT})
-		observeAll(r.step, s.StepTimes)
+		r.ttft.observe(run.ID, s.TTFT)
+		r.step.observe(run.ID, s.StepTimes...)
 	}
-	observeCounts(r.accept, s.AcceptHistogram)
+	r.accept.observeCounts(run.ID, s.AcceptHistogram)
 }
 
 // count takes a run into the state.
@@ -42,21 +33,32 @@ func (t *target) count(r *rung, run prober.Run) {
 		r.skips++
 	case prober.Failed:
 		r.failures++
+		r.failing++
 	case prober.Rejected:
 		r.rejections++
+		r.rejecting++
+		if finished(run.Reason) {
+			r.failing = 0
+		}
 	case prober.Accepted:
+		r.failing, r.rejecting = 0, 0
 		r.take(run)
 	default:
 		return
 	}
-	if c, known := t.reasons[reasonKey{kinds()[run.Status], run.Reason}]; known {
-		c.n++
+	for _, c := range t.reasons {
+		if c.status == run.Status && c.reason == run.Reason {
+			c.n++
+		}
 	}
 	if reachable, known := reached(run); known {
 		r.reachable = &reachable
 	}
 	if up, known := tookPart(run); known {
 		t.up = &up
+	}
+	for _, o := range r.objectives {
+		o.judge(run)
 	}
 	if run.Status != prober.Skipped {
 		r.runs++
@@ -66,29 +68,9 @@ func (t *target) count(r *rung, run prober.Run) {
 	}
 }
 
-// take takes the sample of an accepted run.
-func (r *rung) take(run prober.Run) {
-	s := run.Sample
-	s.StepTimes, s.AcceptHistogram = nil, nil // shown by the histograms, not worth keeping
-	if run.Plan == prober.Pair && r.cleanPlan == prober.Triple {
-		r.plans = planComparison{at: time.Now(), step: ratio(s.Step, r.clean.Step), accept: ratio(s.AcceptLength, r.clean.AcceptLength)}
-	}
-	r.clean, r.cleanAt, r.cleanPlan = &s, time.Now(), run.Plan
-	if !run.Started.IsZero() {
-		r.succeeded = run.Started.Add(max(0, run.Duration))
-	}
-	if tokens := math.Round(s.DecodeTokens * float64(max(1, s.Pairs))); s.Steps > 0 && positive(tokens) {
-		r.verifySteps += float64(s.Steps)
-		r.completionTokens += tokens
-	}
-}
-
-// ratio is a over b; 0 where either is not known.
-func ratio(a, b float64) float64 {
-	if !positive(a) || !positive(b) {
-		return 0
-	}
-	return a / b
+// finished tells whether a run that was rejected had answers, rather than being broken off by ourselves.
+func finished(reason prober.Reason) bool {
+	return reason != prober.Interrupted && reason != prober.Yielded
 }
 
 // countPrompts adds the prompt tokens of every leg. Where the server does not tell how many were cached, those of a cold leg
@@ -113,8 +95,7 @@ func reached(run prober.Run) (reachable, known bool) {
 	case prober.Accepted:
 		return true, true
 	case prober.Rejected:
-		unfinished := []prober.Reason{prober.Interrupted, prober.Yielded, prober.PromptMismatch}
-		return true, !slices.Contains(unfinished, run.Reason)
+		return true, finished(run.Reason) && run.Reason != prober.PromptMismatch
 	case prober.Failed:
 		return false, run.Reason == prober.Reason(inference.ContextOverflow)
 	case prober.Skipped:
@@ -130,7 +111,7 @@ func tookPart(run prober.Run) (up, known bool) {
 	case prober.Accepted:
 		return true, true
 	case prober.Rejected:
-		return true, run.Reason != prober.Interrupted && run.Reason != prober.Yielded
+		return true, finished(run.Reason)
 	case prober.Failed:
 		switch inference.Class(run.Reason) {
 		case inference.Connect, inference.TLS, inference.Auth, inference.ModelNotFound, inference.Loading,
@@ -143,32 +124,3 @@ func tookPart(run prober.Run) (up, known bool) {
 	}
 	return false, false
 }
-
-// observeAll observes what is known of the values.
-func observeAll(h prometheus.Observer, values []float64) {
-	for _, v := range values[:min(len(values), stepsAtMost)] {
-		if positive(v) {
-			h.Observe(v)
-		}
-	}
-}
-
-// observeCounts observes counts[i] times the value i+1, or nothing where the counts cannot be those of one run.
-func observeCounts(h prometheus.Observer, counts []int) {
-	total := 0
-	for _, n := range counts {
-		if n < 0 || n > stepsAtMost-total {
-			return
-		}
-		total += n
-	}
-	for i, n := range counts {
-		for range n {
-			h.Observe(float64(i + 1))
-		}
-	}
-}
-
-// positive tells whether a measurement may be exported: 0 stands for not known, and no unit in use reaches 1e12, of which
-// any number can be summed up.
-func positive(v float64) bool { return v > 0 && v < 1e12 }

@@ -1,33 +1,31 @@
 package collector
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
 )
 
-// freshIntervals is for how many effective intervals a clean value stands.
-const freshIntervals = 2.5
-
-// target keeps the series of one target. Histograms keep themselves; the rest is state that Collect makes into samples, so
+// target keeps the series of one target. Histograms keep themselves; the rest is state that collect makes into samples, so
 // that a value's age is judged at the moment it is shown.
 type target struct {
-	registry *prometheus.Registry
-	descs    map[string]*prometheus.Desc
+	metrics  map[string]Metric
 	values   []string // of the labels target and model
 	labels   []*dto.LabelPair
-	ladder   []prober.Rung
+	ladder   []*rung // shortest first
+	inFlight atomic.Int64
 
-	mu               sync.Mutex
-	rungs            map[prober.Rung]*rung // the map itself never changes
-	reasons          map[reasonKey]*count
+	mu               sync.Mutex // guards what follows, and the rungs
+	reasons          []*reasonCount
 	computed, cached count   // prompt tokens
 	busy             float64 // seconds
 	up               *bool
@@ -35,9 +33,10 @@ type target struct {
 	info             []*dto.LabelPair
 }
 
-// reasonKey names one child of the counter of reasons.
-type reasonKey struct {
-	kind   string
+// reasonCount is one child of the counter of reasons.
+type reasonCount struct {
+	count
+	status prober.Status
 	reason prober.Reason
 }
 
@@ -47,110 +46,74 @@ type count struct {
 	n      float64
 }
 
-// rung is the state of one rung. Zero times and nil pointers are not known.
-type rung struct {
-	labels     []*dto.LabelPair
-	configured time.Duration
-	effective  time.Duration
-
-	step, accept, prefill, ttft prometheus.Observer
-
-	runs, failures, rejections, skips float64
-	verifySteps, completionTokens     float64
-
-	attempted time.Time
-	duration  time.Duration
-	succeeded time.Time // wall clock, for people and alerts
-	cleanAt   time.Time // monotonic, for the age of clean
-	clean     *prober.Sample
-	cleanPlan prober.Plan
-	reachable *bool
-
-	plans planComparison
-}
-
-// planComparison holds a cold pair against the triple before it. A ratio of 0 is not known.
-type planComparison struct {
-	at           time.Time // monotonic
-	step, accept float64
-}
-
-// comparisonIntervals is how long, in intervals, a comparison of plans is shown: pairs come every tenth run.
-const comparisonIntervals = 10 * freshIntervals
-
-// compared is the latest comparison of plans while it may be shown.
-func (r *rung) compared(now time.Time) planComparison {
-	if now.Sub(r.plans.at) > time.Duration(comparisonIntervals*float64(max(r.configured, r.effective))) {
-		return planComparison{}
-	}
-	return r.plans
-}
-
-// fresh is the latest clean sample while it may be shown, else nil.
-func (r *rung) fresh(now time.Time) *prober.Sample {
-	if r.clean == nil || now.Sub(r.cleanAt) > time.Duration(freshIntervals*float64(max(r.configured, r.effective))) {
-		return nil
-	}
-	return r.clean
-}
-
 // kinds names the statuses that have reasons, as values of the label `kind`.
 func kinds() map[prober.Status]string {
 	return map[prober.Status]string{prober.Failed: "failure", prober.Rejected: "rejection", prober.Skipped: "skip"}
 }
 
-func newTarget(t prober.Target, metrics map[string]Metric, descs map[string]*prometheus.Desc) (*target, error) {
-	s := &target{
-		registry: prometheus.NewRegistry(),
-		descs:    descs,
-		values:   []string{t.Name, t.ModelLabel()},
-		ladder:   slices.Clone(t.Ladder),
-		rungs:    map[prober.Rung]*rung{},
-		reasons:  map[reasonKey]*count{},
-	}
+func newTarget(t prober.Target, metrics map[string]Metric) (*target, error) {
+	s := &target{metrics: metrics, values: []string{t.Name, t.ModelLabel()}}
 	s.labels = s.pairs(targetUp)
 	s.computed.labels, s.cached.labels = s.pairs(promptTokens, "computed"), s.pairs(promptTokens, "cached")
-	for status, kind := range kinds() {
+	for _, status := range []prober.Status{prober.Failed, prober.Rejected, prober.Skipped} {
 		for _, reason := range prober.Reasons(status) {
-			s.reasons[reasonKey{kind, reason}] = &count{labels: s.pairs(probeReasons, kind, string(reason))}
+			labels := s.pairs(probeReasons, kinds()[status], string(reason))
+			s.reasons = append(s.reasons, &reasonCount{count{labels: labels}, status, reason})
 		}
 	}
-	step, accept := newHistogram(metrics[stepDuration]), newHistogram(metrics[acceptLengthTokens])
-	prefill, first := newHistogram(metrics[prefillThroughput]), newHistogram(metrics[timeToFirstToken])
-	for _, r := range t.Ladder {
-		if _, twice := s.rungs[r]; twice {
+	for _, r := range slices.Sorted(slices.Values(t.Ladder)) {
+		if s.rung(r) != nil {
 			return nil, fmt.Errorf("the ladder lists %s twice", r)
 		}
-		values := append(slices.Clone(s.values), r.Context(), r.String())
-		s.rungs[r] = &rung{
-			labels:     s.pairs(rungContext, r.Context(), r.String()),
-			configured: t.Intervals.At(r),
-			step:       step.WithLabelValues(values...),
-			accept:     accept.WithLabelValues(values...),
-			prefill:    prefill.WithLabelValues(values...),
-			ttft:       first.WithLabelValues(values...),
-		}
-	}
-	for _, c := range []prometheus.Collector{s, step, accept, prefill, first} {
-		if err := s.registry.Register(c); err != nil {
-			return nil, fmt.Errorf("registering its series: %w", err)
-		}
+		s.ladder = append(s.ladder, s.newRung(t, r))
 	}
 	return s, nil
 }
 
-// pairs makes the labels of a series of the target once, for they are the same at every scrape.
-func (t *target) pairs(name string, more ...string) []*dto.LabelPair {
-	return prometheus.MakeLabelPairs(t.descs[name], append(slices.Clone(t.values), more...))
+func (t *target) newRung(config prober.Target, length prober.Rung) *rung {
+	values := []string{length.Context(), length.String()}
+	r := &rung{
+		length:     length,
+		labels:     t.pairs(rungContext, values...),
+		configured: config.Intervals.At(length),
+		step:       newHistogram(t.metrics[stepDuration]),
+		accept:     newHistogram(t.metrics[acceptLengthTokens]),
+		prefill:    newHistogram(t.metrics[prefillThroughput]),
+		ttft:       newHistogram(t.metrics[timeToFirstToken]),
+	}
+	for _, slo := range []struct {
+		name       string
+		thresholds map[prober.Rung]time.Duration
+	}{{sloTTFT, config.SLO.TTFT}, {sloStep, config.SLO.Step}} {
+		if threshold, ok := slo.thresholds[length]; ok {
+			values := append(slices.Clone(values), slo.name)
+			r.objectives = append(r.objectives, &objective{
+				slo: slo.name, threshold: threshold.Seconds(), labels: t.pairs(sloThreshold, values...),
+				good: count{labels: t.pairs(sloEvents, append(slices.Clone(values), "good")...)},
+				bad:  count{labels: t.pairs(sloEvents, append(slices.Clone(values), "bad")...)},
+			})
+		}
+	}
+	return r
 }
 
-func newHistogram(m Metric) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: m.Name, Help: m.Help, Buckets: m.Buckets,
-		NativeHistogramBucketFactor:     nativeFactor,
-		NativeHistogramMaxBucketNumber:  nativeBucketsAtMost,
-		NativeHistogramMinResetDuration: time.Hour,
-	}, m.Labels)
+// pairs makes the labels of a series of the target once, for they are the same at every scrape.
+func (t *target) pairs(name string, more ...string) []*dto.LabelPair {
+	var pairs []*dto.LabelPair
+	for i, value := range append(slices.Clone(t.values), more...) {
+		pairs = append(pairs, &dto.LabelPair{Name: &t.metrics[name].Labels[i], Value: &value})
+	}
+	slices.SortFunc(pairs, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return pairs
+}
+
+// rung finds a rung, nil where the target has none of that length.
+func (t *target) rung(length prober.Rung) *rung {
+	i, ok := slices.BinarySearchFunc(t.ladder, length, func(r *rung, length prober.Rung) int { return cmp.Compare(r.length, length) })
+	if !ok {
+		return nil
+	}
+	return t.ladder[i]
 }
 
 func (t *target) setFacts(f inference.Facts) {
@@ -161,10 +124,18 @@ func (t *target) setFacts(f inference.Facts) {
 	t.info = t.pairs(targetInfo, infoLabels(f)...)
 }
 
-func (t *target) setInterval(r prober.Rung, effective time.Duration) {
+func (t *target) setInterval(length prober.Rung, effective time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s, ok := t.rungs[r]; ok {
-		s.effective = effective
+	if r := t.rung(length); r != nil {
+		r.effective = effective
+	}
+}
+
+func (t *target) setNextDue(length prober.Rung, due time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.rung(length); r != nil {
+		r.nextDue = due
 	}
 }

@@ -1,0 +1,155 @@
+package collector
+
+import (
+	"math"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"longctx_exporter/prober"
+	"longctx_exporter/prober/estimate"
+)
+
+const (
+	freshIntervals      = 2.5                 // for how many effective intervals a clean value stands
+	comparisonIntervals = 10 * freshIntervals // the same for a comparison of plans: pairs come every tenth run
+	confirmedBy         = 3                   // how many clean samples in a row confirm a value
+	fewestSteps         = 5                   // of which a spread is worth showing
+)
+
+// rung is the state of one rung. Zero times and nil pointers are not known.
+type rung struct {
+	length     prober.Rung
+	labels     []*dto.LabelPair
+	configured time.Duration
+	effective  time.Duration
+	nextDue    time.Time
+
+	step, accept, prefill, ttft histogram
+	objectives                  []*objective
+
+	runs, failures, rejections, skips float64
+	failing, rejecting                float64 // in a row
+	verifySteps, completionTokens     float64
+
+	attempted time.Time
+	duration  time.Duration
+	succeeded time.Time // wall clock, for people and alerts
+	reachable *bool
+
+	cleanAt   time.Time // monotonic, for the age of clean
+	clean     *prober.Sample
+	cleanPlan prober.Plan
+	spread    *float64 // of the steps of clean
+	recent    []values // of the latest clean samples without a gap, confirmedBy at most
+	plans     planComparison
+}
+
+// values are the measured values of a clean sample that may be exported; 0 is not known.
+type values struct {
+	ttft, prefill, step, accept float64
+}
+
+func valuesOf(s prober.Sample) values {
+	known := func(v float64) float64 {
+		if positive(v) {
+			return v
+		}
+		return 0
+	}
+	v := values{ttft: known(s.TTFT), prefill: known(s.Prefill), step: known(s.Step), accept: known(s.AcceptLength)}
+	if s.Buffered {
+		v.ttft = 0
+	}
+	return v
+}
+
+// planComparison holds a cold pair against the triple before it. A ratio of 0 is not known.
+type planComparison struct {
+	at           time.Time // monotonic
+	step, accept float64
+}
+
+// interval is the time from run to run that is to be expected.
+func (r *rung) interval() time.Duration { return max(r.configured, r.effective) }
+
+// compared is the latest comparison of plans while it may be shown.
+func (r *rung) compared(now time.Time) planComparison {
+	if now.Sub(r.plans.at) > time.Duration(comparisonIntervals*float64(r.interval())) {
+		return planComparison{}
+	}
+	return r.plans
+}
+
+// fresh is the latest clean sample while it may be shown, else nil.
+func (r *rung) fresh(now time.Time) *prober.Sample {
+	if r.clean == nil || now.Sub(r.cleanAt) > time.Duration(freshIntervals*float64(r.interval())) {
+		return nil
+	}
+	return r.clean
+}
+
+// confirmed gives what all of the latest samples reached: the least seconds, the most tokens. What one of them does not know
+// is 0.
+func (r *rung) confirmed() values {
+	if len(r.recent) < confirmedBy {
+		return values{}
+	}
+	best, all := r.recent[0], r.recent[0]
+	for _, v := range r.recent[1:] {
+		all = values{min(all.ttft, v.ttft), min(all.prefill, v.prefill), min(all.step, v.step), min(all.accept, v.accept)}
+		best.prefill, best.accept = max(best.prefill, v.prefill), max(best.accept, v.accept)
+	}
+	best.ttft, best.step = all.ttft, all.step
+	if all.prefill == 0 {
+		best.prefill = 0
+	}
+	if all.accept == 0 {
+		best.accept = 0
+	}
+	return best
+}
+
+// take takes the sample of an accepted run.
+func (r *rung) take(run prober.Run) {
+	s, now := run.Sample, time.Now()
+	if r.fresh(now) == nil {
+		r.recent = nil
+	}
+	r.recent = append(r.recent[max(0, len(r.recent)-confirmedBy+1):], valuesOf(s))
+	r.spread = spread(s)
+	s.StepTimes, s.AcceptHistogram = nil, nil // shown by the histograms, not worth keeping
+	if run.Plan == prober.Pair && r.cleanPlan == prober.Triple {
+		r.plans = planComparison{at: now, step: ratio(s.Step, r.clean.Step), accept: ratio(s.AcceptLength, r.clean.AcceptLength)}
+	}
+	r.clean, r.cleanAt, r.cleanPlan = &s, now, run.Plan
+	if !run.Started.IsZero() {
+		r.succeeded = run.Started.Add(max(0, run.Duration))
+	}
+	if tokens := math.Round(s.DecodeTokens * float64(max(1, s.Pairs))); s.Steps > 0 && positive(tokens) {
+		r.verifySteps += float64(s.Steps)
+		r.completionTokens += tokens
+	}
+}
+
+// spread is how far apart the single steps of a sample are, relative to their median; nil where that is not known.
+func spread(s prober.Sample) *float64 {
+	if s.Buffered || len(s.StepTimes) < fewestSteps {
+		return nil
+	}
+	deviation, ok := estimate.MAD(s.StepTimes)
+	median, known := estimate.Median(s.StepTimes)
+	if !ok || !known || !positive(median) {
+		return nil
+	}
+	ratio := deviation / median
+	return &ratio
+}
+
+// ratio is a over b; 0 where either is not known.
+func ratio(a, b float64) float64 {
+	if !positive(a) || !positive(b) {
+		return 0
+	}
+	return a / b
+}
