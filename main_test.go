@@ -311,7 +311,10 @@ func TestServe(t *testing.T) {
 	<-asked
 
 	contentType, body := d.get(t, "/metrics", "application/openmetrics-text;version=1.0.0")
-	for _, want := range []string{`longctx_probe_runs_total{context="1024"`, "longctx_exporter_build_info{", "go_goroutines ", "promhttp_metric_handler_requests_total{", "# EOF"} {
+	for _, want := range []string{
+		`longctx_probe_runs_total{context="1024"`, `longctx_probes_in_flight{model="default",target="slow"} 1`,
+		"longctx_probe_next_due_timestamp_seconds{", "longctx_config_last_reload_successful 1", "longctx_exporter_build_info{", "go_goroutines ", "promhttp_metric_handler_requests_total{", "# EOF",
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is not in /metrics", want)
 		}

@@ -130,6 +130,7 @@ func (c *serveCommand) probe(ctx context.Context, targets []prober.Target, secon
 // mux is every page of the daemon.
 func (c *serveCommand) mux(series *collector.Collector, page http.Handler, lib *slog.Logger) *http.ServeMux {
 	process := collector.NewProcessRegistry()
+	collector.NewReloads(process)
 	metrics := promhttp.InstrumentMetricHandler(process, promhttp.HandlerFor(series.Gatherer(process), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(lib.Handler(), slog.LevelError),
 		EnableOpenMetrics:   true,
@@ -176,6 +177,9 @@ func newFleet(targets []prober.Target, series *collector.Collector, second probe
 		f.runners[t.Name] = runner
 	}
 	f.scheduler = prober.NewScheduler(targets, f.measure, f, logger)
+	for _, t := range targets {
+		f.plan(t)
+	}
 	return f, nil
 }
 
@@ -196,6 +200,8 @@ func (f *fleet) run(ctx context.Context) {
 }
 
 func (f *fleet) measure(ctx context.Context, t prober.Target, r prober.Rung) prober.Run {
+	defer f.series.BeginRun(t.Name)()
+	f.plan(t)
 	runner := f.runners[t.Name]
 	run := runner.Run(ctx, r, nil)
 	f.series.SetFacts(t.Name, runner.Facts())
@@ -213,17 +219,22 @@ func (f *fleet) ObserveRun(run prober.Run) {
 	}
 }
 
-// stretch tells the series how often each rung can come now that a run of its server has ended: the rest after a long one
-// keeps the short ones waiting too.
+// stretch plans every target of a server anew now that a run has ended: the rest after a long one keeps the short ones
+// waiting too.
 func (f *fleet) stretch(target string) {
 	i := slices.IndexFunc(f.targets, func(t prober.Target) bool { return t.Name == target })
 	for _, t := range f.targets {
-		if i < 0 || t.Server != f.targets[i].Server {
-			continue
+		if i >= 0 && t.Server == f.targets[i].Server {
+			f.plan(t)
 		}
-		for _, r := range t.Ladder {
-			f.series.SetInterval(t.Name, r, f.scheduler.EffectiveInterval(t.Name, r))
-		}
+	}
+}
+
+// plan tells the series when and how often each rung of a target comes.
+func (f *fleet) plan(t prober.Target) {
+	for _, r := range t.Ladder {
+		f.series.SetInterval(t.Name, r, f.scheduler.EffectiveInterval(t.Name, r))
+		f.series.SetNextDue(t.Name, r, f.scheduler.NextDue(t.Name, r))
 	}
 }
 
