@@ -109,6 +109,8 @@ const clean = " in the latest accepted run of the rung; absent before the first 
 // confirmed ends the help of a gauge over several clean values.
 const confirmed = " of the latest three accepted runs of the rung; absent unless all three know it and none is 2.5 intervals older than the next, or than now."
 
+//go:generate go test -run TestMetricsDocument . -update
+
 // Catalogue lists every metric of the targets, in the order of the documentation.
 func Catalogue() []Metric {
 	var all []Metric
@@ -286,13 +288,13 @@ func fitMetrics() []Metric {
 		},
 		{
 			Name: stepIntercept, Type: Gauge, Labels: perTarget(),
-			Help: "Step time in seconds that the line through the target's fresh rungs gives for an empty context.",
+			Help: "Step time in seconds that the line through the target's fresh rungs gives for an empty context; absent below three.",
 		},
 		{
 			Name: stepFitError, Type: Gauge, Labels: perTarget(),
-			Help: "Largest distance of a fresh rung's step time from the line through all of them, in parts of the step time.",
+			Help: "Largest distance of a fresh rung's step time from the line through all of them, in parts of that step time; absent below three.",
 		},
-		{Name: stepFitRungs, Type: Gauge, Labels: perTarget(), Help: "Number of fresh rungs that the line of the step time rests on."},
+		{Name: stepFitRungs, Type: Gauge, Labels: perTarget(), Help: "Number of fresh rungs that the line of the step time rests on; absent below three."},
 	}
 }
 
@@ -300,7 +302,7 @@ func sloMetrics() []Metric {
 	return []Metric{
 		{
 			Name: sloEvents, Type: Counter, Labels: perRung(labelSLO, "result"), Children: 4,
-			Help: "Number of runs of the rung judged by an objective (slo ttft or step), by result (good or bad). An accepted run is judged by what it measured; a failed run is bad for ttft and not judged for step; rejected and skipped runs are not judged, for they measured nothing.",
+			Help: "Number of runs of the rung judged by an objective (slo ttft or step), by result (good or bad). An accepted run is judged by what it measured; a failed run is bad for ttft and not judged for step; rejected and skipped runs are not judged.",
 		},
 		{
 			Name: sloThreshold, Type: Gauge, Labels: perRung(labelSLO), Children: 2,

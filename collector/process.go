@@ -24,16 +24,17 @@ const (
 
 // processMetrics are the metrics of the exporter itself, those of the libraries left out.
 func processMetrics() []Metric {
+	const group = "Exporter"
 	return []Metric{
 		{
-			Name: "longctx_exporter_build_info", Type: Gauge, Labels: []string{"branch", "goarch", "goos", "goversion", "revision", "tags", "version"},
+			Name: "longctx_exporter_build_info", Group: group, Type: Gauge, Labels: []string{"branch", "goarch", "goos", "goversion", "revision", "tags", "version"},
 			Help: "A metric with a constant '1' value labeled by version, revision, branch, goversion from which longctx_exporter was built, and the goos and goarch for the build.",
 		},
 		{
-			Name: reloadSuccessful, Type: Gauge,
+			Name: reloadSuccessful, Group: group, Type: Gauge,
 			Help: "Whether the latest attempt to load the configuration succeeded: 1 if so, 0 if the exporter runs on the one before.",
 		},
-		{Name: reloadSuccessTime, Type: Gauge, Help: "Unix time at which the configuration in use was loaded."},
+		{Name: reloadSuccessTime, Group: group, Type: Gauge, Help: "Unix time at which the configuration in use was loaded."},
 	}
 }
 
