@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"longctx_exporter/prober"
 )
 
-// large is a fleet of 100 targets with 9 rungs, all measured.
+// large is a fleet of 100 targets with 9 rungs, of which everything is known.
 func large(b *testing.B) *Collector {
 	var targets []prober.Target
 	var ladder []prober.Rung
@@ -19,13 +20,21 @@ func large(b *testing.B) *Collector {
 		ladder = append(ladder, prober.Rung(k*1024))
 	}
 	for i := range 100 {
-		targets = append(targets, newTargetConfig(fmt.Sprintf("target-%d", i), ladder...))
+		t := newTargetConfig(fmt.Sprintf("target-%d", i), ladder...)
+		t.SLO = prober.SLO{TTFT: map[prober.Rung]time.Duration{}, Step: map[prober.Rung]time.Duration{}}
+		for _, r := range ladder {
+			t.SLO.TTFT[r], t.SLO.Step[r] = time.Minute, time.Second
+		}
+		targets = append(targets, t)
 	}
 	c := mustNew(b, targets...)
 	for _, t := range targets {
 		c.SetFacts(t.Name, facts())
 		for _, r := range ladder {
-			c.ObserveRun(accepted(t.Name, r))
+			for range 3 {
+				c.ObserveRun(accepted(t.Name, r))
+			}
+			c.SetNextDue(t.Name, r, time.Now())
 		}
 	}
 	return c
@@ -41,13 +50,27 @@ func BenchmarkGather(b *testing.B) {
 	}
 }
 
+// counting is a reader of pages who keeps nothing, as a socket does.
+type counting struct {
+	header http.Header
+	bytes  int
+}
+
+func (c *counting) Header() http.Header { return c.header }
+func (c *counting) WriteHeader(int)     {}
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.bytes += len(p)
+	return len(p), nil
+}
+
 func BenchmarkHandler(b *testing.B) {
 	h := promhttp.HandlerFor(large(b).Gatherer(NewProcessRegistry()), promhttp.HandlerOpts{EnableOpenMetrics: true})
 	b.ReportAllocs()
 	for b.Loop() {
-		w := httptest.NewRecorder()
+		w := &counting{header: http.Header{}}
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		b.ReportMetric(float64(w.Body.Len()), "bytes/page")
+		b.ReportMetric(float64(w.bytes), "bytes/page")
 	}
 }
 

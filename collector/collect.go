@@ -30,10 +30,10 @@ func (t *target) collect(p page) {
 			p.confirmed(r)
 			p.known(stepExpected, f.add(r.length, s), r.labels)
 		}
-		p.histogram(stepDuration, r.step, r.labels)
-		p.histogram(acceptLengthTokens, r.accept, r.labels)
-		p.histogram(prefillThroughput, r.prefill, r.labels)
-		p.histogram(timeToFirstToken, r.ttft, r.labels)
+		p.add(stepDuration, r.step.show())
+		p.add(acceptLengthTokens, r.accept.show())
+		p.add(prefillThroughput, r.prefill.show())
+		p.add(timeToFirstToken, r.ttft.show())
 	}
 	p.fit(f, t.labels)
 	p.target(t)

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 const (
@@ -18,14 +19,16 @@ const (
 	exemplarRunes = 64
 )
 
-// histogram is a histogram that knows its classic buckets.
+// histogram is a histogram that knows its classic buckets and how it was last shown. It is not safe for concurrent use.
 type histogram struct {
 	prometheus.Histogram
 	bounds []float64
+	labels []*dto.LabelPair
+	shown  *dto.Metric // nil once there are new observations
 }
 
-func newHistogram(m Metric) histogram {
-	return histogram{bounds: m.Buckets, Histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
+func newHistogram(m Metric, labels []*dto.LabelPair) histogram {
+	return histogram{bounds: m.Buckets, labels: labels, Histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: m.Name, Help: m.Help, Buckets: m.Buckets,
 		NativeHistogramBucketFactor:     nativeFactor,
 		NativeHistogramMaxBucketNumber:  nativeBucketsAtMost,
@@ -33,9 +36,21 @@ func newHistogram(m Metric) histogram {
 	})}
 }
 
+// show makes the sample of a page. Pages come more often than runs and change nothing in what they show, so that one sample
+// does for many.
+func (h *histogram) show() *dto.Metric {
+	if h.shown == nil {
+		h.shown = &dto.Metric{}
+		_ = h.Write(h.shown) // has no way to fail
+		h.shown.Label = h.labels
+	}
+	return h.shown
+}
+
 // observe observes what is known of the values of a run, the first of each bucket with the run's name as exemplar: a bucket
 // keeps but one.
-func (h histogram) observe(run string, values ...float64) {
+func (h *histogram) observe(run string, values ...float64) {
+	h.shown = nil
 	named := make([]bool, len(h.bounds)+1)
 	if run == "" || !utf8.ValidString(run) || utf8.RuneCountInString(run) > exemplarRunes {
 		run = ""
@@ -55,7 +70,7 @@ func (h histogram) observe(run string, values ...float64) {
 }
 
 // observeCounts observes counts[i] times the value i+1, or nothing where the counts cannot be those of one run.
-func (h histogram) observeCounts(run string, counts []int) {
+func (h *histogram) observeCounts(run string, counts []int) {
 	total := 0
 	for _, n := range counts {
 		if n < 0 || n > stepsAtMost-total {

@@ -11,6 +11,8 @@ func (t *target) observe(run prober.Run) {
 	if r == nil {
 		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.count(r, run)
 	if run.Status != prober.Accepted {
 		return
@@ -26,8 +28,6 @@ func (t *target) observe(run prober.Run) {
 
 // count takes a run into the state.
 func (t *target) count(r *rung, run prober.Run) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	switch run.Status {
 	case prober.Skipped:
 		r.skips++

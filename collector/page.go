@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -69,14 +68,6 @@ func (p page) counter(name string, v float64, labels []*dto.LabelPair) {
 	}{value: v}
 	s.counter.Value, s.metric.Label, s.metric.Counter = &s.value, labels, &s.counter
 	p.add(name, &s.metric)
-}
-
-func (p page) histogram(name string, h prometheus.Histogram, labels []*dto.LabelPair) {
-	var m dto.Metric
-	if h.Write(&m) == nil { // a histogram has no way to fail
-		m.Label = labels
-		p.add(name, &m)
-	}
 }
 
 func (p page) add(name string, m *dto.Metric) {

@@ -15,8 +15,8 @@ import (
 	"longctx_exporter/prober/inference"
 )
 
-// target keeps the series of one target. Histograms keep themselves; the rest is state that collect makes into samples, so
-// that a value's age is judged at the moment it is shown.
+// target keeps the series of one target as state that collect makes into samples, so that a value's age is judged at the moment
+// it is shown.
 type target struct {
 	metrics  map[string]Metric
 	values   []string // of the labels target and model
@@ -72,14 +72,15 @@ func newTarget(t prober.Target, metrics map[string]Metric) (*target, error) {
 
 func (t *target) newRung(config prober.Target, length prober.Rung) *rung {
 	values := []string{length.Context(), length.String()}
+	labels := t.pairs(rungContext, values...)
 	r := &rung{
 		length:     length,
-		labels:     t.pairs(rungContext, values...),
+		labels:     labels,
 		configured: config.Intervals.At(length),
-		step:       newHistogram(t.metrics[stepDuration]),
-		accept:     newHistogram(t.metrics[acceptLengthTokens]),
-		prefill:    newHistogram(t.metrics[prefillThroughput]),
-		ttft:       newHistogram(t.metrics[timeToFirstToken]),
+		step:       newHistogram(t.metrics[stepDuration], labels),
+		accept:     newHistogram(t.metrics[acceptLengthTokens], labels),
+		prefill:    newHistogram(t.metrics[prefillThroughput], labels),
+		ttft:       newHistogram(t.metrics[timeToFirstToken], labels),
 	}
 	for _, slo := range []struct {
 		name       string

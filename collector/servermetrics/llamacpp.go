@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"longctx_exporter/prober"
 )
@@ -40,7 +41,8 @@ func (c *llamaCpp) read(ctx context.Context) (prober.Load, error) {
 		Steps:           p.sum("spec_decode_num_drafts"),
 		CorrectDrafts:   p.sum("spec_decode_num_accepted_tokens"),
 	}
-	if cached := p.sum("prompt_tokens_cached"); cached != nil && l.ComputedTokens != nil {
+	// A sum of two rounded counters would be blurred twice.
+	if cached := p.sum("prompt_tokens_cached"); cached != nil && l.ComputedTokens != nil && *cached+*l.ComputedTokens < math.Pow10(printedDigits) {
 		all := *cached + *l.ComputedTokens
 		l.PromptTokens = &all
 	}
