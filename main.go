@@ -7,15 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/go-kit/log"
 	"github.com/go-kit/log/level"
+	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/promslog"
 	promslogflag "github.com/prometheus/common/promslog/flag"
 	"github.com/prometheus/common/version"
@@ -129,6 +132,9 @@ type configFile struct {
 
 func (f configFile) load() (prober.ValidatedConfig, error) {
 	c, err := prober.LoadConfig(f.path)
+	if !f.set && errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no %s here: name a file with --config.file, or see `%s serve --demo`", f.path, program)
+	}
 	if err != nil {
 		return prober.ValidatedConfig{}, err
 	}
@@ -158,9 +164,26 @@ func (f configFile) check(stdout, stderr io.Writer, webConfig string) error {
 	rungs := 0
 	for _, t := range v.Targets() {
 		rungs += len(t.Ladder)
+		for _, name := range credentialFiles(t.HTTP) {
+			if _, err := os.Stat(name); err != nil {
+				fmt.Fprintf(stderr, "%s: warning: target %q cannot log in: %v\n", f.path, t.Name, err)
+			}
+		}
 	}
 	fmt.Fprintf(stdout, "%s is valid: targets: %d, rungs: %d\n", f.path, len(v.Targets()), rungs)
 	return nil
+}
+
+// credentialFiles are the files that a client needs besides the configuration.
+func credentialFiles(c config.HTTPClientConfig) []string {
+	names := []string{c.TLSConfig.CAFile, c.TLSConfig.CertFile, c.TLSConfig.KeyFile, c.BearerTokenFile}
+	if c.Authorization != nil {
+		names = append(names, c.Authorization.CredentialsFile)
+	}
+	if c.BasicAuth != nil {
+		names = append(names, c.BasicAuth.UsernameFile, c.BasicAuth.PasswordFile)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // programVersion is the version as it was built in, or "devel".

@@ -48,6 +48,9 @@ func (c *simulateCommand) run(ctx context.Context, stdout io.Writer, logger log.
 	if err != nil {
 		return fmt.Errorf("--profile: %w", err)
 	}
+	if !(c.config.TimeScale > 0) {
+		return fmt.Errorf("the time scale --time-scale=%g does not let time go on; 1 is the speed of life", c.config.TimeScale)
+	}
 	c.config.Profile = profile
 	sim, err := startSimulation(c.config, c.listen)
 	if err != nil {
@@ -128,7 +131,7 @@ func (c *serveCommand) runDemo(ctx context.Context, stdout io.Writer, logger log
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "Probing %s at %s, simulated %d times faster than life; the table comes when every rung is measured.\n",
+	fmt.Fprintf(stdout, "Probing %s at %s, simulated %d times faster than life; a table comes when every rung is measured, in about 40 s.\n",
 		profile.Name, sim.url, demoScale)
 	table := newComparison(sim, target.Ladder, stdout,
 		fmt.Sprintf("metrics: http://localhost:%s%s, Ctrl-C ends\n", portOf((*c.web.WebListenAddresses)[0]), c.metrics))
@@ -172,6 +175,7 @@ func (c *comparison) ObserveRun(run prober.Run) {
 	c.tries[run.Rung]++
 	if c.best[run.Rung].Status != prober.Accepted {
 		c.best[run.Rung] = run
+		fmt.Fprintf(c.out, "%5s %s\n", run.Rung, run.Status)
 	}
 	for _, r := range c.ladder {
 		if c.best[r].Status != prober.Accepted && c.tries[r] < demoTries {
@@ -218,6 +222,9 @@ func (c *comparison) truth(run prober.Run) (truth, error) {
 	}
 	var ttft, step, accept mean
 	for i, leg := range run.Legs {
+		if leg.Discarded {
+			continue
+		}
 		done := requests[before+i]
 		if leg.Kind == "cold" {
 			ttft.add(done.QueueSeconds + done.PrefillSeconds)

@@ -10,18 +10,21 @@ import (
 
 // Bounds within which a canary says that the server was as free as at other times.
 const (
-	canaryPace  = 1.25 // of the quickest pace known
-	canaryTTFT  = 1.5  // of the usual short prefill
-	canaryWhole = 2.5  // of the usual whole answer, which depends on how many steps its tokens took
-	keptSongs   = 8    // remembered, so that a server that has become slower for good is believed after a few runs
-	singings    = 3    // of a canary that seems strained: chunks that merged or a short hiccup do not repeat
+	canaryPace  = 1.25  // of the quickest pace known
+	canaryTTFT  = 1.5   // of the usual short prefill
+	canaryWhole = 2.5   // of the usual whole answer, which depends on how many steps its tokens took
+	canaryFloor = 0.003 // seconds beyond that: the jitter of this machine and the network is no sign of others
+	usually     = 0.25  // quantile that others who come and go leave alone
+	many        = 8     // gaps, from which a quantile is better than the shortest
+	keptSongs   = 8     // remembered, so that a server that has become slower for good is believed after a few runs
+	singings    = 3     // of a canary that seems strained: chunks that merged or a short hiccup do not repeat
 )
 
 // canary is what the pre-roll tells of the server's state. Where a server says nothing of its load, one before and one after
 // the run show whether it was busy with others then.
 type canary struct {
 	ttft  float64 // seconds
-	pace  float64 // shortest gap between chunks in seconds: chunks may merge, but not split
+	pace  float64 // a short gap between chunks in seconds: chunks may merge, but not split
 	whole float64 // seconds; set instead where the answer was not streamed
 }
 
@@ -30,7 +33,11 @@ func (e *execution) canaryOf(l Leg) canary {
 		return canary{whole: l.Response.Total.Seconds()}
 	}
 	stamps, _ := chunkSeries(l.Response)
-	pace, _ := estimate.Quantile(estimate.Gaps(stamps), 0)
+	gaps := estimate.Gaps(stamps)
+	pace, _ := estimate.Quantile(gaps, 0)
+	if len(gaps) >= many {
+		pace, _ = estimate.Quantile(gaps, usually) // a chunk that was read late shortens the gap behind it
+	}
 	return canary{ttft: l.Response.TTFT.Seconds(), pace: pace}
 }
 
@@ -78,7 +85,7 @@ func (c canary) strained(songs []canary) string {
 		quantile float64
 		most     float64
 	}{
-		{"a step", func(c canary) float64 { return c.pace }, 0, canaryPace},
+		{"a step", func(c canary) float64 { return c.pace }, usually, canaryPace},
 		{"the first token", func(c canary) float64 { return c.ttft }, 0.5, canaryTTFT},
 		{"the answer", func(c canary) float64 { return c.whole }, 0.5, canaryWhole},
 	} {
@@ -88,7 +95,7 @@ func (c canary) strained(songs []canary) string {
 				told = append(told, v)
 			}
 		}
-		if usual, ok := estimate.Quantile(told, m.quantile); ok && m.of(c) > m.most*usual {
+		if usual, ok := estimate.Quantile(told, m.quantile); ok && m.of(c) > m.most*usual+canaryFloor {
 			return fmt.Sprintf("%s of a short request took %.3g s, usually %.3g s", m.what, m.of(c), usual)
 		}
 	}

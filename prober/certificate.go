@@ -23,9 +23,11 @@ func (e *execution) waitUntilIdle(ctx context.Context) error {
 	if e.load == nil {
 		return nil
 	}
+	began := time.Now()
+	defer func() { e.waited = time.Since(began) }()
 	var still stillWatch
 	pause := pollFirst
-	for began := time.Now(); ; pause = min(2*pause, pollMost) {
+	for ; ; pause = min(2*pause, pollMost) {
 		load, err := e.load.ReadLoad(ctx)
 		if err != nil {
 			level.Debug(e.logger).Log("msg", "load of the server is not known", "target", e.target.Name, "err", err)
@@ -68,10 +70,15 @@ func (e *execution) readBeforeDecode(ctx context.Context) error {
 	if e.before == nil {
 		return nil
 	}
-	if load, err := e.load.ReadLoad(ctx); err == nil {
-		e.decode = &load
+	load, err := e.load.ReadLoad(ctx)
+	if err != nil {
+		return ctx.Err()
 	}
-	return ctx.Err()
+	e.decode = &load
+	if known(load.Running) > 1 || known(load.Queued) > 0 { // one may be a gauge that still shows our own
+		return reject(Contended, "the server has %d running and %d queued requests in the middle of the run", known(load.Running), known(load.Queued))
+	}
+	return nil
 }
 
 // certify grades what is known of other requests during the run, from the server's counters and gauges before and after.
@@ -97,8 +104,11 @@ func (e *execution) certify(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.Isolation == IsContended {
+	switch {
+	case s.Isolation == IsContended:
 		return reject(Contended, "the server worked for others during the run: %s", g.why)
+	case g.why != "":
+		return reject(Inconsistent, "the server contradicts itself: %s", g.why)
 	}
 	return nil
 }
@@ -106,13 +116,13 @@ func (e *execution) certify(ctx context.Context) error {
 // grading is what two readings say.
 type grading struct {
 	isolation Isolation
-	why       string        // of contention
+	why       string        // of contention, or of a contradiction
 	patience  time.Duration // how long a later reading may still change the grade
 }
 
 // grade compares two readings with what our own legs must have added.
 func grade(before, after Load, ours tally) grading {
-	visible, matched := 0, 0
+	visible, matched, short := 0, 0, ""
 	for _, c := range expectations(before, after, ours) {
 		if c.before == nil || c.after == nil {
 			continue
@@ -126,15 +136,20 @@ func grade(before, after Load, ours tally) grading {
 			return grading{isolation: IsContended, why: why}
 		case grown >= c.least-blur:
 			matched++
+		default:
+			short = fmt.Sprintf("its count of %s grew by %.0f, its answers claim %.0f", c.what, grown, c.least)
 		}
 		visible++
 	}
 	_, live := after.forwardCounter()
 	live = live && (after.ForwardTokens == nil || !ours.forwardUnknown)
-	counters := after.exact(after.GeneratedTokens) && (after.exact(after.PromptTokens) || after.exact(after.ComputedTokens)) && !ours.uncounted
+	// Whoever else was served had at least one token generated: that count must be exact, the prompts' may be blurred.
+	counters := after.exact(after.GeneratedTokens) && (after.PromptTokens != nil || after.ComputedTokens != nil) && !ours.uncounted
 	busy := known(after.Running) > 0 || known(after.Queued) > 0
 	others := fmt.Sprintf("it has %d running and %d queued requests after it", known(after.Running), known(after.Queued))
 	switch {
+	case matched < visible && sawAll(before, after, ours): // all our requests, but fewer tokens
+		return grading{isolation: NotKnown, why: short, patience: latePatience}
 	case matched < visible: // late, or our legs went elsewhere
 		return grading{isolation: NotKnown, patience: latePatience}
 	case busy && counters && live && known(after.Running) <= 1 && known(after.Queued) == 0:
@@ -149,6 +164,12 @@ func grade(before, after Load, ours tally) grading {
 		return grading{isolation: Proved}
 	}
 	return grading{isolation: Quiet}
+}
+
+// sawAll says whether the server has counted all our requests as finished.
+func sawAll(before, after Load, ours tally) bool {
+	return before.FinishedRequests != nil && after.FinishedRequests != nil && ours.requests > 0 && !ours.uncounted &&
+		*after.FinishedRequests-*before.FinishedRequests == float64(ours.requests)
 }
 
 // expectation is what one counter may have grown by if nobody but us was served.

@@ -33,7 +33,8 @@ func TestGrade(t *testing.T) {
 		"a request too many":              {idle, with(grown, func(l *Load) { l.FinishedRequests = f(6) }), ours, IsContended, false},
 		"an aborted one":                  {idle, with(grown, func(l *Load) { l.AbortedRequests = f(2) }), ours, IsContended, false},
 		"passes for somebody unfinished":  {idle, with(grown, func(l *Load) { l.ForwardTokens = f(117) }), ours, IsContended, false},
-		"late":                            {idle, with(grown, func(l *Load) { l.GeneratedTokens = f(100) }), ours, NotKnown, true},
+		"late":                            {idle, with(grown, func(l *Load) { l.GeneratedTokens, l.FinishedRequests = f(100), f(4) }), ours, NotKnown, true},
+		"all requests, fewer tokens":      {idle, with(grown, func(l *Load) { l.GeneratedTokens = f(100) }), ours, NotKnown, true},
 		"not here at all":                 {idle, idle, ours, NotKnown, true},
 		"restarted":                       {idle, with(grown, func(l *Load) { l.PromptTokens = f(3) }), ours, NotKnown, false},
 		"one still runs":                  {with(idle, noForward), with(grown, func(l *Load) { noForward(l); l.Running = n(1) }), ours, IsContended, true},
@@ -50,7 +51,7 @@ func TestGrade(t *testing.T) {
 			if g.isolation != c.want || (g.patience > 0) != c.later {
 				t.Errorf("graded %s with patience %v (%s), want %s", g.isolation, g.patience, g.why, c.want)
 			}
-			if (g.isolation == IsContended) != (g.why != "") {
+			if told := g.isolation == IsContended || name == "all requests, fewer tokens"; told != (g.why != "") {
 				t.Errorf("%s for the reason %q", g.isolation, g.why)
 			}
 		})

@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"longctx_exporter/prober/inference"
@@ -68,5 +69,5 @@ func bounded(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return s[:most] + "…"
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -66,7 +66,7 @@ type comparison struct {
 // compare computes the differences. Steps come from the first source, in the order of trust, that knows all legs.
 func (e *execution) compare(pairs []pairLegs) comparison {
 	c := comparison{}
-	for _, source := range []string{"response", "tokens", "counters", "chunks"} {
+	for _, source := range stepSources() {
 		steps, ok := e.stepsBy(source, pairs)
 		if !ok {
 			continue
@@ -94,7 +94,7 @@ func (e *execution) differences(c *comparison, pairs []pairLegs, steps []int) {
 		c.two = append(c.two, estimate.Difference{Seconds: long - short, Tokens: tokens, Steps: steps[i]})
 
 		first := *p.short.Response.CompletionTokens
-		if !e.streamed(p.long) || first != 1 {
+		if !e.streamed(p.long) || first != 1 || p.long.Response.Chunks[0].Tokens > 1 {
 			trusted = false
 			continue
 		}
@@ -119,9 +119,8 @@ func (e *execution) differences(c *comparison, pairs []pairLegs, steps []int) {
 func stepGaps(r inference.Response, steps int) (gaps []float64, single bool) {
 	stamps, _ := chunkSeries(r)
 	if r.Spec != nil && r.Spec.AtLeast {
-		if bursts, ok := estimate.Bursts(stamps); ok {
-			return estimate.Gaps(bursts), true
-		}
+		bursts, ok := estimate.Bursts(stamps)
+		return estimate.Gaps(bursts), ok // the gaps of a burst that is not understood say nothing
 	}
 	return estimate.Gaps(stamps), steps == len(stamps)-1
 }
@@ -222,11 +221,11 @@ func (e *execution) evaluate(ctx context.Context, prefill coldPrefill, pairs []p
 		return err
 	}
 	c := e.compare(pairs)
+	if err := e.checkSources(pairs, c.source); err != nil {
+		return err
+	}
 	s := &e.run.Sample
 	s.Pairs = len(pairs)
-	for _, p := range pairs {
-		s.Buffered = s.Buffered || e.buffered(p.long)
-	}
 	basis, method, err := e.chooseMethod(pairs, c)
 	if err != nil {
 		return err

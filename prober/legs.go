@@ -24,13 +24,14 @@ type execution struct {
 	progress func(Progress)
 	run      Run
 
-	length   int        // prompt tokens: the rung, or slightly less where the server's limit asks for it
-	tally    tally      // what our own legs add to the server's counters
-	before   *Load      // before the run; nil where the server tells nothing
-	decode   *Load      // between prefills and long legs, for the growth of step counters; nil where that is not known
-	after    *Load      // after the run
-	canaries []canary   // before and after the run, where the server tells nothing of its load
-	learnt   rungMemory // what the pairs say about the next run of this rung
+	waited   time.Duration // for others to end
+	length   int           // prompt tokens: the rung, or slightly less where the server's limit asks for it
+	tally    tally         // what our own legs add to the server's counters
+	before   *Load         // before the run; nil where the server tells nothing
+	decode   *Load         // between prefills and long legs, for the growth of step counters; nil where that is not known
+	after    *Load         // after the run
+	canaries []canary      // before and after the run, where the server tells nothing of its load
+	learnt   rungMemory    // what the pairs say about the next run of this rung
 }
 
 // tally sums the legs of a run as the server's counters must have seen them.
@@ -63,6 +64,7 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 	}
 	if kind != preRoll {
 		e.run.Legs = append(e.run.Legs, leg)
+		e.run.Sample.Buffered = e.run.Sample.Buffered || e.buffered(leg)
 	}
 	if err != nil {
 		e.noteHang(leg)

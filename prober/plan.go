@@ -37,13 +37,27 @@ func (e *execution) measure(ctx context.Context) error {
 	if err := e.waitUntilIdle(ctx); err != nil {
 		return err
 	}
-	if err := e.warmUp(ctx); err != nil {
+	err := e.warmUp(ctx)
+	if e.adapts(ctx, err) {
+		err = e.warmUp(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if e.plan() == Pair {
 		return e.pairPlan(ctx, m)
 	}
 	return e.triplePlan(ctx, m)
+}
+
+// adapts says whether a server that refused a prompt of ids turned out to take text only, as one that has but a chat API.
+func (e *execution) adapts(ctx context.Context, err error) bool {
+	var wire *inference.Error
+	if !errors.As(err, &wire) || wire.Class != inference.BadRequest || !e.facts.TokenIDs {
+		return false
+	}
+	facts, err := e.Identify(ctx)
+	return err == nil && !facts.TokenIDs && e.prepare(ctx) == nil
 }
 
 // plan is the configured one; auto takes the triple where the server caches prefixes, but for every tenth run of a rung: a

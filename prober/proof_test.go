@@ -109,6 +109,7 @@ func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 		if err != nil {
 			t.Fatal(err)
 		}
+		started := time.Now()
 		sim, err := simserver.New(simserver.Config{
 			Shape: shape, Profile: profile, Seed: seed, Options: s.options, Faults: s.faults, Background: s.background,
 		})
@@ -142,8 +143,8 @@ func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 		everybody := sim.Truth()
 		legs := legTruth(everybody, sent)
 		for _, run := range runs {
-			o := compareWithTruth(run, legs[:len(run.Legs)], everybody)
-			o.touched = o.touched || s.faults.WarmupSlow > 0 && len(all) == 0
+			o := compareWithTruth(run, legs[:len(run.Legs)])
+			o.touched = o.touched || s.faults.WarmupSlow > 0 && len(all) == 0 || disturbed(run.Started.Sub(started), run.Duration, everybody)
 			all = append(all, o)
 			legs = legs[len(run.Legs):]
 		}
@@ -170,16 +171,11 @@ func legTruth(everybody []simserver.TruthRequest, sent []string) (legs []simserv
 	return legs
 }
 
-// compareWithTruth judges a run by what happened to its legs, in the order of sending, and to everybody else.
-func compareWithTruth(run prober.Run, legs, everybody []simserver.TruthRequest) outcome {
+// compareWithTruth judges a run by what happened to its legs, in the order of sending.
+func compareWithTruth(run prober.Run, legs []simserver.TruthRequest) outcome {
 	o := outcome{run: run, histogram: true}
 	if len(legs) == 0 {
 		return o
-	}
-	first, end := legs[0].Received, legs[len(legs)-1].Received+legs[len(legs)-1].TotalSeconds
-	const preRoll = 5 // seconds; it is within the certificate, but not among the legs
-	for _, r := range everybody {
-		o.touched = o.touched || r.Background && r.Received < end && r.Received+r.TotalSeconds > first-preRoll
 	}
 	var short, long simserver.TruthRequest // sums
 	warmCached := map[int]bool{}
@@ -209,6 +205,13 @@ func compareWithTruth(run prober.Run, legs, everybody []simserver.TruthRequest) 
 		o.compare(run.Sample, short, long)
 	}
 	return o
+}
+
+// disturbed says whether anybody else was served from a run's start to its end, what goes before and after its legs included.
+func disturbed(start, duration time.Duration, everybody []simserver.TruthRequest) bool {
+	return slices.ContainsFunc(everybody, func(r simserver.TruthRequest) bool {
+		return r.Background && r.Received < (start+duration).Seconds() && r.Received+r.TotalSeconds > start.Seconds()
+	})
 }
 
 // touched says whether the trouble of a scene reached one leg.

@@ -68,6 +68,9 @@ func (r *Runner) Identify(ctx context.Context) (inference.Facts, error) {
 	if facts.Model != r.facts.Model || facts.ServerVersion != r.facts.ServerVersion {
 		r.prompts, r.memory = nil, newMemory() // another tokenizer, another speed
 	}
+	if facts.TokenIDs != r.facts.TokenIDs {
+		r.prompts = nil
+	}
 	r.facts, r.identified = facts, time.Now()
 	return facts, nil
 }
@@ -104,7 +107,7 @@ func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Ru
 		},
 	}
 	e.conclude(ctx, e.measure(ctx))
-	e.run.Duration = time.Since(started)
+	e.run.Duration = time.Since(started) - e.waited
 	level.Debug(r.logger).Log("msg", "run ended", "target", r.target.Name, "rung", rung, "run", e.run.ID,
 		"status", e.run.Status, "reason", e.run.Reason, "detail", e.run.Message, "duration", e.run.Duration)
 	return e.run

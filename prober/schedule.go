@@ -48,6 +48,7 @@ type slot struct {
 	ran      bool          // at least once
 	cost     time.Duration // the last run and the rest that it called for
 	failing  bool
+	rejected int  // runs in a row
 	tooLong  bool // the last run took longer than the interval
 }
 
@@ -240,7 +241,11 @@ func (s *Scheduler) execute(ctx context.Context, sl *slot) time.Duration {
 	started := time.Now()
 	run := s.guarded(ctx, sl)
 	took := time.Since(started)
-	pause := rest(took, sl.target.Budget)
+	spent := took
+	if run.Duration > 0 || run.Status == Skipped {
+		spent = run.Duration // waiting for others costs the server nothing
+	}
+	pause := rest(spent, sl.target.Budget)
 	s.mu.Lock()
 	sl.cost = took + pause
 	s.mu.Unlock()
@@ -251,7 +256,11 @@ func (s *Scheduler) execute(ctx context.Context, sl *slot) time.Duration {
 	return pause
 }
 
-// logChange logs when a rung begins or ceases to fail, or to take longer than its interval; single runs are no news.
+// unmeasured is after how many rejected runs in a row a rung counts as not measured.
+const unmeasured = 3
+
+// logChange logs when a rung begins or ceases to fail, to be rejected, or to take longer than its interval; single runs are
+// no news.
 func (s *Scheduler) logChange(sl *slot, run Run, took time.Duration) {
 	logger := log.With(s.logger, "target", sl.target.Name, "rung", sl.rung)
 	if tooLong := took > sl.interval; tooLong != sl.tooLong {
@@ -259,6 +268,17 @@ func (s *Scheduler) logChange(sl *slot, run Run, took time.Duration) {
 		if tooLong {
 			level.Warn(logger).Log("msg", "a run takes longer than its interval", "took", took, "interval", sl.interval)
 		}
+	}
+	switch {
+	case run.Status == Rejected && run.Reason != Interrupted:
+		if sl.rejected++; sl.rejected == unmeasured {
+			level.Warn(logger).Log("msg", "no clean measurement", "rejected_in_a_row", sl.rejected, "reason", run.Reason, "detail", run.Message)
+		}
+	case run.Status == Accepted:
+		if sl.rejected >= unmeasured {
+			level.Info(logger).Log("msg", "clean measurements again")
+		}
+		sl.rejected = 0
 	}
 	switch failed := run.Status == Failed; {
 	case failed && !sl.failing:

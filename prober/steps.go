@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"longctx_exporter/prober/estimate"
+	"longctx_exporter/prober/inference"
 )
 
 // noSpeculation is what servers that say so call it.
@@ -33,6 +34,61 @@ func (e *execution) stepsBy(source string, pairs []pairLegs) ([]int, bool) {
 		steps[i] = long - short
 	}
 	return steps, true
+}
+
+// checkSources says whether every source that knows the steps gives the same number, but for rounding: one of two that
+// contradict each other is wrong, and their mean is too.
+func (e *execution) checkSources(pairs []pairLegs, chosen string) error {
+	ours, ok := e.totalBy(chosen, pairs)
+	if !ok {
+		return nil
+	}
+	for _, other := range stepSources() {
+		theirs, ok := e.totalBy(other, pairs)
+		missed := other == "counters" && e.facts.Dialect == inference.VLLM && theirs < ours // passes without a draft
+		apart := math.Abs(float64(theirs - ours))
+		if ok && !missed && apart > max(float64(len(pairs)), stepRounding*float64(ours)) {
+			return reject(Inconsistent, "the long legs took %d steps by %s and %d by %s", ours, chosen, theirs, other)
+		}
+	}
+	if chosen == "counters" {
+		return e.checkDrafts(pairs)
+	}
+	return nil
+}
+
+// checkDrafts says whether the accepted drafts that the answers tell are those of the server's counter.
+func (e *execution) checkDrafts(pairs []pairLegs) error {
+	if e.decode.CorrectDrafts == nil || !e.after.exact(e.after.CorrectDrafts) {
+		return nil
+	}
+	told := 0
+	for _, p := range pairs {
+		if p.long.Response.Spec == nil {
+			return nil
+		}
+		told += p.long.Response.Spec.Drafts
+	}
+	counted := int(math.Round(*e.after.CorrectDrafts - *e.decode.CorrectDrafts))
+	if max(counted-told, told-counted) > len(pairs) {
+		return reject(Inconsistent, "the answers tell of %d accepted drafts, the server's counter of %d", told, counted)
+	}
+	return nil
+}
+
+// stepSources are the sources of steps in the order of trust.
+func stepSources() []string { return []string{"response", "tokens", "counters", "chunks"} }
+
+// stepRounding is by how much two sources may differ, relative to the steps.
+const stepRounding = 0.02
+
+// totalBy is the number of steps of all pairs by one source.
+func (e *execution) totalBy(source string, pairs []pairLegs) (total int, ok bool) {
+	steps, ok := e.stepsBy(source, pairs)
+	for _, n := range steps {
+		total += n
+	}
+	return total, ok
 }
 
 // legSteps counts the verify passes of one leg.
@@ -113,7 +169,7 @@ func (e *execution) acceptance(pairs []pairLegs, c comparison) (histogram []int,
 		}
 		return nil, tau
 	case "chunks":
-		if spec := pairs[0].long.Response.Spec; spec != nil {
+		if spec := pairs[0].long.Response.Spec; spec != nil && spec.AtLeast {
 			return nil, burstAcceptance(pairs, c)
 		}
 		histogram = chunkHistogram(pairs)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -246,7 +247,8 @@ func (r rung) spoken() bool {
 	if r.Status == prober.Skipped {
 		return false
 	}
-	if r.Status != prober.Failed {
+	answered := func(l leg) bool { return l.HTTPStatus == http.StatusOK && l.ErrorClass == "" }
+	if r.Status != prober.Failed || slices.ContainsFunc(r.Legs, answered) {
 		return true
 	}
 	switch inference.Class(r.Reason) {
