@@ -21,7 +21,7 @@ const (
 
 // TestSameAnswer: streams that differ in how they are written say the same.
 func TestSameAnswer(t *testing.T) {
-	each := func(old, new string) string { return strings.ReplaceAll(goodStream, old, new) }
+	each := func(from, to string) string { return strings.ReplaceAll(goodStream, from, to) }
 	for name, body := range map[string]string{
 		"as it should be":                    goodStream,
 		"lines end with CR":                  each("\n", "\r"),
