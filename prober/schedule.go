@@ -28,14 +28,18 @@ const firstRunWithin = time.Minute
 type RunFunc func(context.Context, Target, Rung) Run
 
 // Scheduler decides when each rung of each target is measured. Every server has one goroutine, so that it is never probed
-// twice at once, and rests after each run by the budget of the run's target.
+// twice at once, and rests after each run by the budget of the run's target. Targets come and go while it runs; the others
+// keep their due times.
 type Scheduler struct {
 	run      RunFunc
 	observer RunObserver
 	logger   log.Logger
-	servers  [][]*slot // slots of one server each
 
-	mu sync.Mutex // guards what is read from outside: slot.cost and slot.since
+	mu      sync.Mutex // guards what follows, the slots and turn of each server, and of each slot cost and since
+	servers map[string]*server
+	spawn   func(*server) // starts the goroutine of a server; nil while the scheduler does not run
+
+	telling sync.RWMutex // read-held while the observer is told of a skip, so that Remove can wait for that
 }
 
 // slot is one rung of one target, and when it is due.
@@ -50,23 +54,14 @@ type slot struct {
 	failing  bool
 	rejected int  // runs in a row
 	tooLong  bool // the last run took longer than the interval
+	removed  bool // guarded by Scheduler.telling
 }
 
 // NewScheduler makes the scheduler of the targets. Due times count from now; nothing runs before Run. The observer is told of every run and of every
 // due time that was missed, by several goroutines at once.
 func NewScheduler(targets []Target, run RunFunc, observer RunObserver, logger log.Logger) *Scheduler {
-	s := &Scheduler{run: run, observer: observer, logger: logger}
-	now := time.Now()
-	index := map[string]int{}
-	for _, t := range targets {
-		i, known := index[t.Server]
-		if !known {
-			i = len(s.servers)
-			index[t.Server] = i
-			s.servers = append(s.servers, nil)
-		}
-		s.servers[i] = append(s.servers[i], slotsOf(t, now)...)
-	}
+	s := &Scheduler{run: run, observer: observer, logger: logger, servers: map[string]*server{}}
+	s.Add(targets)
 	return s
 }
 
@@ -93,10 +88,16 @@ func slotsOf(t Target, start time.Time) []*slot {
 // Run schedules until ctx ends. Then the run that is going on is cancelled and observed, and nothing more is sent.
 func (s *Scheduler) Run(ctx context.Context) {
 	var servers sync.WaitGroup
-	for _, slots := range s.servers {
-		servers.Go(func() { s.serve(ctx, slots) })
+	s.mu.Lock()
+	s.spawn = func(sv *server) { servers.Go(func() { s.serve(ctx, sv) }) }
+	for _, sv := range s.servers {
+		s.wake(sv)
 	}
+	s.mu.Unlock()
 	<-ctx.Done()
+	s.mu.Lock()
+	s.spawn = nil
+	s.mu.Unlock()
 	servers.Wait()
 }
 
@@ -125,45 +126,14 @@ func (s *Scheduler) NextDue(target string, rung Rung) time.Time {
 
 // find gives a rung's slot and the slots of its server, nil for a rung that is not scheduled.
 func (s *Scheduler) find(target string, rung Rung) (*slot, []*slot) {
-	for _, slots := range s.servers {
-		for _, sl := range slots {
+	for _, sv := range s.servers {
+		for _, sl := range sv.slots {
 			if sl.target.Name == target && sl.rung == rung {
-				return sl, slots
+				return sl, sv.slots
 			}
 		}
 	}
 	return nil, nil
-}
-
-// serve is the life of one server.
-func (s *Scheduler) serve(ctx context.Context, slots []*slot) {
-	var rested time.Time
-	for {
-		wake := rested
-		if due := nextDue(slots); due.After(rested) {
-			wake = due
-		}
-		if !sleepUntil(ctx, wake) {
-			s.shutDown(slots)
-			return
-		}
-		now := time.Now()
-		s.miss(slots, now, OverBudget)
-		sl := mostOverdue(slots, now)
-		s.begin(sl)
-		pause := s.execute(ctx, sl)
-		ended := time.Now()
-		rested = ended.Add(pause)
-		s.miss(slots, ended, PreviousRunning)
-	}
-}
-
-// begin moves a slot on to the due time after the run that begins.
-func (s *Scheduler) begin(sl *slot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sl.due = sl.due.Add(sl.interval)
-	sl.since, sl.ran = sl.due, true
 }
 
 // nextDue is the earliest due time of the slots.
@@ -218,6 +188,11 @@ func (s *Scheduler) shutDown(slots []*slot) {
 }
 
 func (s *Scheduler) skip(sl *slot, reason Reason) {
+	s.telling.RLock()
+	defer s.telling.RUnlock()
+	if sl.removed {
+		return
+	}
 	message := map[Reason]string{
 		OverBudget:      "the server rested to keep within its budget",
 		PreviousRunning: "another run was going on",
@@ -305,16 +280,4 @@ func (s *Scheduler) guarded(ctx context.Context, sl *slot) (run Run) {
 		run.Status, run.Reason, run.Message = Failed, Reason(inference.Protocol), "the probe itself broke; its log has the details"
 	}()
 	return s.run(ctx, sl.target, sl.rung)
-}
-
-// sleepUntil tells whether the time came before ctx ended.
-func sleepUntil(ctx context.Context, at time.Time) bool {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return ctx.Err() == nil
-	}
 }

@@ -28,6 +28,8 @@ func (d *diary) ObserveRun(r Run) {
 
 // of gives the runs of one rung with one status.
 func (d *diary) of(target string, r Rung, status Status) []Run {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var runs []Run
 	for _, run := range d.runs {
 		if run.Target == target && run.Rung == r && run.Status == status {
@@ -40,7 +42,7 @@ func (d *diary) of(target string, r Rung, status Status) []Run {
 // fakeRun takes a time, unless ctx ends before.
 func fakeRun(ctx context.Context, t Target, r Rung, takes time.Duration) Run {
 	run := Run{Target: t.Name, Rung: r, Started: time.Now(), Status: Accepted}
-	if !sleepUntil(ctx, time.Now().Add(takes)) {
+	if sleep(ctx, takes) != nil {
 		run.Status, run.Reason = Rejected, Interrupted
 	}
 	run.Duration = time.Since(run.Started)

@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"net"
+	"reflect"
 	"time"
 
 	"github.com/prometheus/common/config"
@@ -42,6 +43,10 @@ type SLO struct {
 	TTFT map[Rung]time.Duration // to the first token
 	Step map[Rung]time.Duration // per decode step
 }
+
+// Same tells whether two targets are measured alike in every respect, so that what is known of one holds for the other.
+// Targets with a Dial are never the same.
+func (t Target) Same(other Target) bool { return reflect.DeepEqual(t, other) }
 
 // ModelLabel is the value of the label `model`: the configured name, or "default".
 func (t Target) ModelLabel() string {

@@ -1,0 +1,188 @@
+package prober
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// server is what must not be probed twice at once.
+type server struct {
+	slots   []*slot       // never changed in place, so that whoever has them may read on
+	changed chan struct{} // takes one signal: slots came or went
+	serving bool          // its goroutine lives
+	turn    *turn         // the run that is going on, nil between runs
+	rested  time.Time     // of the goroutine; whoever comes after it goes on from there
+}
+
+// turn is one run of a server.
+type turn struct {
+	target string
+	cancel context.CancelFunc
+	ended  chan struct{} // closed once the observer knows
+}
+
+// Add schedules more targets, whose names must be new. Their due times count from now.
+func (s *Scheduler) Add(targets []Target) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for name, sv := range s.servers {
+		if len(sv.slots) == 0 && !sv.serving && !sv.rested.After(now) {
+			delete(s.servers, name)
+		}
+	}
+	for _, t := range targets {
+		sv := s.servers[t.Server]
+		if sv == nil {
+			sv = &server{changed: make(chan struct{}, 1)}
+			s.servers[t.Server] = sv
+		}
+		sv.slots = slices.Concat(sv.slots, slotsOf(t, now))
+		s.wake(sv)
+	}
+}
+
+// Remove ends the schedule of targets. Runs of theirs that are going on are cancelled; it returns when the observer has been
+// told of them, after which it hears no more of these targets, or when ctx ends.
+func (s *Scheduler) Remove(ctx context.Context, targets []string) {
+	var turns []*turn
+	var gone []*slot
+	s.mu.Lock()
+	for _, sv := range s.servers {
+		var stay []*slot
+		for _, sl := range sv.slots {
+			if slices.Contains(targets, sl.target.Name) {
+				gone = append(gone, sl)
+			} else {
+				stay = append(stay, sl)
+			}
+		}
+		if len(stay) == len(sv.slots) {
+			continue
+		}
+		sv.slots = stay
+		s.wake(sv)
+		if sv.turn != nil && slices.Contains(targets, sv.turn.target) {
+			turns = append(turns, sv.turn)
+		}
+	}
+	s.mu.Unlock()
+
+	s.telling.Lock()
+	for _, sl := range gone {
+		sl.removed = true
+	}
+	s.telling.Unlock()
+	for _, t := range turns {
+		t.cancel()
+	}
+	for _, t := range turns {
+		select {
+		case <-t.ended:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// wake makes a server's goroutine look at its slots, and starts it where there is none. The caller holds mu.
+func (s *Scheduler) wake(sv *server) {
+	if !sv.serving && s.spawn != nil && len(sv.slots) > 0 {
+		sv.serving = true
+		s.spawn(sv)
+		return
+	}
+	select {
+	case sv.changed <- struct{}{}:
+	default: // it knows already
+	}
+}
+
+// serve is the life of one server, until ctx ends or nothing is left to do.
+func (s *Scheduler) serve(ctx context.Context, sv *server) {
+	for {
+		slots := s.current(sv)
+		if len(slots) == 0 {
+			return
+		}
+		wake := sv.rested
+		if due := nextDue(slots); due.After(wake) {
+			wake = due
+		}
+		switch await(ctx, wake, sv.changed) {
+		case ended:
+			s.shutDown(slots)
+			return
+		case disturbed:
+			continue
+		}
+		now := time.Now()
+		s.miss(slots, now, OverBudget)
+		sl := mostOverdue(slots, now)
+		turn, ctx := s.begin(ctx, sv, sl)
+		if turn == nil {
+			continue
+		}
+		pause := s.execute(ctx, sl)
+		now = time.Now()
+		sv.rested = now.Add(pause)
+		s.end(sv, turn)
+		s.miss(slots, now, PreviousRunning)
+	}
+}
+
+// current gives the slots of a server; where there are none its goroutine must end.
+func (s *Scheduler) current(sv *server) []*slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sv.serving = len(sv.slots) > 0
+	return sv.slots
+}
+
+// begin moves a slot on to the due time after the run that begins. It gives nil where the slot has been removed.
+func (s *Scheduler) begin(ctx context.Context, sv *server, sl *slot) (*turn, context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(sv.slots, sl) {
+		return nil, ctx
+	}
+	sl.due = sl.due.Add(sl.interval)
+	sl.since, sl.ran = sl.due, true
+	ctx, cancel := context.WithCancel(ctx)
+	sv.turn = &turn{target: sl.target.Name, cancel: cancel, ended: make(chan struct{})}
+	return sv.turn, ctx
+}
+
+// end lets whoever waits for the end of the run go on.
+func (s *Scheduler) end(sv *server, t *turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sv.turn = nil
+	t.cancel()
+	close(t.ended)
+}
+
+// awakening says why a sleep is over.
+type awakening int
+
+const (
+	inTime awakening = iota
+	disturbed
+	ended
+)
+
+// await waits for a time, a signal or the end of ctx, which comes first where several are there.
+func await(ctx context.Context, until time.Time, signal <-chan struct{}) awakening {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-signal:
+		return disturbed
+	case <-timer.C:
+	}
+	if ctx.Err() != nil {
+		return ended
+	}
+	return inTime
+}
