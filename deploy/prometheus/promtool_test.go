@@ -1,0 +1,73 @@
+package prometheus
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+var (
+	promtoolPath = flag.String("promtool", "../../.build/bin/promtool", "promtool to check and test the rules with")
+	update       = flag.Bool("update", false, "write the unit tests")
+)
+
+// promtool is the path of the tool; without it the rules are not tested, which is a failure.
+func promtool(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(*promtoolPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("promtool is missing, so the rules cannot be tested (%v): run `make tools`, or give its path with -args -promtool=PATH", err)
+	}
+	return path
+}
+
+func TestRulesAndConfigurationAreValid(t *testing.T) {
+	tool := promtool(t)
+	for _, args := range [][]string{
+		{"check", "rules", "--lint=all", "--lint-fatal", "longctx.rules.yml"},
+		{"check", "config", "prometheus.yml"},
+	} {
+		if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// The committed files are what the scenarios say, so that promtool alone can run them.
+func TestUnitTestsAreCurrent(t *testing.T) {
+	rules := readRules(t)
+	for _, s := range suites() {
+		want, err := s.encode(rules, "../longctx.rules.yml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append([]byte("# Written by `go generate ./deploy/prometheus` from its scenarios.\n"), want...)
+		file := filepath.Join("tests", s.name+".yml")
+		if *update {
+			if err := os.WriteFile(file, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the scenarios say (%v): run `go generate ./deploy/prometheus`", file, err)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	tool := promtool(t)
+	for _, s := range suites() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			if out, err := exec.Command(tool, "test", "rules", filepath.Join("tests", s.name+".yml")).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
