@@ -23,7 +23,7 @@ const (
 	longestRung = 16 << 20
 )
 
-// Ladder is a list of context lengths, shortest first once parsed.
+// Ladder is a list of context lengths in tokens, each like `8k` (8192), `1.5k` or `5500`, up to 16384k.
 type Ladder []Rung
 
 // ParseLadder reads a comma-separated list such as `1k,8k,5500`.
@@ -88,7 +88,7 @@ func (l Ladder) MarshalYAML() (any, error) {
 	return node, nil
 }
 
-// Share is a part of a whole: above 0, up to 1.
+// Share is a part of a whole above 0 and up to 1, like `2%` or `0.02`.
 type Share float64
 
 // ParseShare reads `2%` or `0.02`.
@@ -112,7 +112,9 @@ func (s Share) MarshalYAML() (any, error) {
 	return strconv.FormatFloat(math.Round(float64(s)*1e8)/1e6, 'f', -1, 64) + "%", nil
 }
 
-// Tokens is a number of decode tokens; 0 is `auto`.
+// Tokens is a number of tokens from 1 up, or `auto`.
+//
+// Zero is auto.
 type Tokens int
 
 func parseTokens(s string) (Tokens, error) {
@@ -137,7 +139,7 @@ func (t Tokens) MarshalYAML() (any, error) {
 	return int(t), nil
 }
 
-// Duration is a time above 0, written like `5m`, `1h30m` or `1.5s`.
+// Duration is a time above 0 with its unit, like `500ms`, `1.5s`, `5m`, `1h30m` or `1d`.
 type Duration time.Duration
 
 func parseDuration(s string) (Duration, error) {
@@ -162,7 +164,7 @@ func (d Duration) MarshalYAML() (any, error) {
 	return time.Duration(d).String(), nil
 }
 
-// Interval is a Duration from one second up.
+// Interval is a time from 1s up with its unit, like `90s`, `5m` or `1h`.
 type Interval time.Duration
 
 func parseInterval(s string) (Interval, error) {
@@ -179,7 +181,9 @@ func (i *Interval) UnmarshalYAML(node *yaml.Node) error { return parseScalar(nod
 // MarshalYAML writes `5m` rather than `5m0s`.
 func (i Interval) MarshalYAML() (any, error) { return Duration(i).MarshalYAML() }
 
-// Timeout is the longest that one request may take; 0 is `auto`.
+// Timeout is a time above 0 with its unit, like `90s`, or `auto`.
+//
+// Zero is auto.
 type Timeout time.Duration
 
 // ParseTimeout reads `auto` or a time above 0.
@@ -303,10 +307,11 @@ func (v RungValues[T]) MarshalYAML() (any, error) {
 	return node, nil
 }
 
-// HTTPConfig is an HTTPClientConfig that is checked with the rest of the file, so that an error can name its place.
+// HTTPConfig is how an HTTP client connects and logs in, in the words of Prometheus. Files are read again when they change; one
+// of basic_auth, authorization and oauth2 at most.
 type HTTPConfig config.HTTPClientConfig
 
-// UnmarshalYAML starts from the defaults of the library.
+// UnmarshalYAML starts from the defaults of the library. It checks nothing: Validate does, which can name the place.
 func (h *HTTPConfig) UnmarshalYAML(unmarshal func(any) error) error {
 	*h = HTTPConfig(config.DefaultHTTPClientConfig)
 	type plain HTTPConfig

@@ -1,0 +1,195 @@
+package prober
+
+import "longctx_exporter/prober/inference"
+
+// The comments of the types below are the documentation of the configuration file: CONFIGURATION.md is made of them. A
+// comment may end in lines with the key's Unit, its Default (as YAML in backticks, or in words), an Example and values that
+// are Refused; a key without omitempty must be there. Tests hold defaults, examples and refusals against the parser.
+//
+//go:generate go test -run ^TestConfigurationDocument$ . -args -update
+
+// Config is the configuration file: what holds for every target, and the targets.
+type Config struct {
+	// ProbeConfig is for every target that does not say otherwise.
+	ProbeConfig `yaml:",inline"`
+	// Targets are the servers to probe, at least one.
+	//
+	// Example: [{name: ct200, url: 'http://10.0.0.5:30000'}]
+	// Refused: []
+	Targets []TargetConfig `yaml:"targets"`
+}
+
+// ProbeConfig is what the top of the file and every target can set.
+type ProbeConfig struct {
+	// Ladder is the list of context lengths to probe, 24 at most and none twice.
+	//
+	// Unit: tokens
+	// Default: `[1k, 2k, 4k, 8k, 16k, 32k, 64k, 128k, 192k]`
+	// Example: [1k, 8k, 5500]
+	// Refused: []
+	// Refused: [1k, 1024]
+	// Refused: [8x]
+	Ladder Ladder `yaml:"ladder,omitempty"`
+	// Budget is the largest share of a server's time that probes may take. After each run the server rests long enough, so
+	// that a long rung may run more seldom than its interval says.
+	//
+	// Unit: share of time
+	// Default: `2%`
+	// Example: 0.5%
+	// Refused: 0
+	// Refused: 2
+	Budget Share `yaml:"budget,omitempty"`
+	// Precision is the wanted relative standard error of the step time. The finer it is, the more a run repeats.
+	//
+	// Unit: share of the step time
+	// Default: `3%`
+	// Example: 5%
+	// Refused: 3 percent
+	Precision Share `yaml:"precision,omitempty"`
+	// DecodeTokens is the number of tokens that the long request of a pair decodes beyond the short one. A number below 8 is
+	// warned about: the step time rests on few steps then.
+	//
+	// Unit: tokens
+	// Default: `auto`
+	// Example: {default: 16, 128k: 8}
+	// Refused: 0
+	DecodeTokens RungValues[Tokens] `yaml:"decode_tokens,omitempty"`
+	// Intervals are the times from one run of a rung to its next, from 1s up. A default that is set here is that of every
+	// rung; the built-in ones hold for each rung from their length up.
+	//
+	// Unit: time
+	// Default: `{default: 5m, 64k: 30m, 128k: 1h, 192k: 4h}`
+	// Example: {default: 10m, 128k: 2h}
+	// Refused: 500ms
+	// Refused: 300
+	Intervals RungValues[Interval] `yaml:"intervals,omitempty"`
+}
+
+// TargetConfig is one entry of `targets`: a server and a model that it serves.
+type TargetConfig struct {
+	// Name is the value of the label `target`, unlike that of any other target, up to 128 bytes.
+	//
+	// Example: ct200
+	// Refused: ''
+	Name string `yaml:"name"`
+	// URL is the base URL of the server, with or without /v1. Credentials in it are refused.
+	//
+	// Example: http://10.0.0.5:30000
+	// Refused: 10.0.0.5:30000
+	// Refused: http://me:secret@10.0.0.5:30000
+	URL string `yaml:"url"`
+	// Server is the name of what must not be probed twice at once: targets of one server take turns and share its rest.
+	//
+	// Default: host:port of the URL
+	// Example: ct200
+	Server string `yaml:"server,omitempty"`
+	// Model is the served model.
+	//
+	// Default: the first that the server lists
+	// Example: kimi-k2.6
+	Model string `yaml:"model,omitempty"`
+	// Dialect is how the server is spoken to: auto, sglang, vllm, llamacpp or openai.
+	//
+	// Default: `auto`
+	// Example: vllm
+	// Refused: tgi
+	Dialect inference.Dialect `yaml:"dialect,omitempty"`
+	// API is the endpoint family: auto, completions, chat or native.
+	//
+	// Default: `auto`
+	// Example: completions
+	// Refused: responses
+	API inference.API `yaml:"api,omitempty"`
+	// Plan is how a rung is measured: auto, pair (every request uncached) or triple (one uncached, then pairs that the prefix
+	// cache serves).
+	//
+	// Default: `auto`
+	// Example: pair
+	// Refused: single
+	Plan Plan `yaml:"plan,omitempty"`
+	// Replica pins a data-parallel rank, slot or sticky key where several replicas answer one URL.
+	//
+	// Default: none
+	// Example: '0'
+	Replica string `yaml:"replica,omitempty"`
+	// ProbeConfig is for this target alone, and wins over the top of the file.
+	ProbeConfig `yaml:",inline"`
+	// Timeout is the longest that one request may take. `auto` is 60s and 10ms per prompt token, or four times what the request
+	// took before where that is more.
+	//
+	// Unit: time
+	// Default: `auto`
+	// Example: 10m
+	// Refused: 0s
+	Timeout Timeout `yaml:"timeout,omitempty"`
+	// HTTP is for credentials, TLS and proxy settings. Credentials are never sent to another host.
+	//
+	// Default: no credentials
+	// Example: {authorization: {credentials_file: api-key}}
+	// Refused: {authorization: {credentials_file: api-key}, basic_auth: {username: me}}
+	HTTP *HTTPConfig `yaml:"http,omitempty"`
+	// Metrics is where the server's own metrics are.
+	//
+	// Default: /metrics beside the API
+	// Example: {urls: ['http://10.0.0.5:30000/metrics', 'http://10.0.0.6:30000/metrics']}
+	Metrics *MetricsConfig `yaml:"metrics,omitempty"`
+	// Logs are log files of the server. This version checks the entries and does not read the files.
+	//
+	// Default: none
+	// Example: [{path: /var/log/sglang/server.log}]
+	Logs []LogConfig `yaml:"logs,omitempty"`
+	// SLO are objectives by context length, exported beside the measurements.
+	//
+	// Default: none
+	// Example: {ttft: {128k: 180s}, step: {128k: 3s}}
+	SLO *SLOConfig `yaml:"slo,omitempty"`
+}
+
+// MetricsConfig is where the server's own metrics are.
+type MetricsConfig struct {
+	// URLs are the pages, several where prefill and decode are servers apart.
+	//
+	// Default: `[auto]`
+	// Example: ['http://10.0.0.5:30000/metrics', 'http://10.0.0.6:30000/metrics']
+	// Refused: [auto, 'http://10.0.0.6:30000/metrics']
+	// Refused: ['http://10.0.0.5:30000/metrics?api_key=secret']
+	URLs []string `yaml:"urls,omitempty"`
+	// HTTP takes the place of the target's `http` for these pages.
+	//
+	// Default: the target's, for pages on its own host
+	// Example: {basic_auth: {username: prometheus, password_file: metrics-password}}
+	HTTP *HTTPConfig `yaml:"http,omitempty"`
+}
+
+// LogConfig is one log file of a server.
+type LogConfig struct {
+	// Path is the path of the file.
+	//
+	// Example: /var/log/sglang/server.log
+	// Refused: ''
+	Path string `yaml:"path"`
+	// Format is that of its lines: auto, sglang, vllm, llamacpp or ollama.
+	//
+	// Default: `auto`
+	// Example: sglang
+	// Refused: json
+	Format string `yaml:"format,omitempty"`
+}
+
+// SLOConfig are objectives by context length. A rung without one has none.
+type SLOConfig struct {
+	// TTFT is the longest good time to first token.
+	//
+	// Unit: time
+	// Default: none
+	// Example: {1k: 500ms, 128k: 180s}
+	// Refused: {128k: 0s}
+	TTFT RungValues[Duration] `yaml:"ttft,omitempty"`
+	// Step is the longest good time per decode step.
+	//
+	// Unit: time
+	// Default: none
+	// Example: {default: 150ms, 128k: 3s}
+	// Refused: fast
+	Step RungValues[Duration] `yaml:"step,omitempty"`
+}
