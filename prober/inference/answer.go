@@ -35,6 +35,7 @@ type answer struct {
 	full      string
 	finishAt  time.Duration // when the finish reason came
 	finish    finish
+	perPass   float64      // TensorRT-LLM's mean of tokens per iteration
 	wireError *serverError // an error inside the body
 }
 
@@ -190,6 +191,7 @@ func (a *answer) endless() bool { return len(a.resp.Chunks) > mostChunks+a.maxTo
 func (a *answer) close(streamed bool, total time.Duration) {
 	r := a.resp
 	r.Text, r.Total, r.Streamed = string(a.text), total, streamed
+	a.passes()
 	if r.Spec != nil && r.CompletionTokens != nil && !r.Spec.possible(*r.CompletionTokens-1) {
 		r.Spec = nil
 	}

@@ -107,6 +107,75 @@ data: [DONE]
 			Spec: &Spec{Steps: 43, Drafts: 10, Histogram: []int{39, 1, 0, 3}, Source: "metrics"},
 		},
 	},
+	"trtllm's mean per iteration counts the prefill, and as many chunks as passes confirm it": {
+		body: `data: {"choices":[{"index":0,"text":"a","token_ids":null,"avg_decoded_tokens_per_iter":1.0,"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}} 
+
+data: {"choices":[{"index":0,"text":"b c","avg_decoded_tokens_per_iter":2.0,"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":4}}
+
+data: {"choices":[{"index":0,"text":"d","avg_decoded_tokens_per_iter":1.6666666269302368,"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":5}}
+
+data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":0}}}
+
+data: [DONE]
+
+event: trtllm.perf_metrics
+data: {"x":1}
+
+`,
+		want: Response{
+			Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}, {Tokens: 1}}, Text: "ab cd", PromptTokens: ptr(9), CompletionTokens: ptr(5), CachedTokens: ptr(0), FinishReason: "length", Done: true,
+			Spec: &Spec{Steps: 2, Drafts: 2, Source: "iterations"},
+		},
+	},
+	"trtllm's mean without the chunks to confirm it": {
+		body: `data: {"choices":[{"text":"a b c","avg_decoded_tokens_per_iter":2.5,"finish_reason":"length"}]}
+
+data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5}}
+
+data: [DONE]
+
+`,
+		want: Response{
+			Chunks: []Chunk{{}}, Text: "a b c", PromptTokens: ptr(9), CompletionTokens: ptr(5), FinishReason: "length", Done: true,
+			Spec: &Spec{Steps: 1, Drafts: 3, Source: "iterations", AtLeast: true},
+		},
+	},
+	"a mean that fits no number of iterations tells nothing": {
+		body: `data: {"choices":[{"text":"a","avg_decoded_tokens_per_iter":1.7,"finish_reason":"length"}]}
+
+data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5}}
+
+data: [DONE]
+
+`,
+		want: Response{Chunks: []Chunk{{}}, Text: "a", PromptTokens: ptr(9), CompletionTokens: ptr(5), FinishReason: "length", Done: true},
+	},
+	"lmdeploy's own API streams increments beside a running count": {
+		body: `data: {"text":" The","output_ids":[1],"meta_info":{"prompt_tokens":9,"completion_tokens":1,"finish_reason":null,"output_token_logprobs":null}}
+
+data: {"text":" quick fox","output_ids":[2,3],"meta_info":{"prompt_tokens":9,"completion_tokens":3,"finish_reason":null}}
+
+data: {"text":"","output_ids":[],"meta_info":{"prompt_tokens":9,"completion_tokens":3,"finish_reason":{"type":"length"}}}
+
+data: [DONE]
+
+`,
+		want: Response{Chunks: []Chunk{{Tokens: 1}, {Tokens: 2}}, Text: " The quick fox", PromptTokens: ptr(9), CompletionTokens: ptr(3), FinishReason: "length", Done: true},
+	},
+	"ollama puts zeros into every usage but the last": {
+		body: `data: {"choices":[{"text":"a","index":0,"finish_reason":null}],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}
+
+data: {"choices":[{"text":"b","index":0,"finish_reason":null}],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}
+
+data: {"choices":[{"text":"","index":0,"finish_reason":"length"}],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}
+
+data: {"choices":[],"usage":{"prompt_tokens":30,"completion_tokens":2,"total_tokens":32}}
+
+data: [DONE]
+
+`,
+		want: Response{Chunks: []Chunk{{}, {}}, Text: "ab", PromptTokens: ptr(30), CompletionTokens: ptr(2), FinishReason: "length", Done: true},
+	},
 	"llama.cpp timings ride in the finish chunk; progress and empty chunks are no tokens": {
 		body: `data: {"choices":[{"text":"","index":0,"finish_reason":null}],"prompt_progress":{"total":5000,"cache":0,"processed":2048,"time_ms":101}}
 
@@ -297,4 +366,25 @@ func (b neverEnding) Read(p []byte) (int, error) {
 		p[i] = byte(b)
 	}
 	return len(p), nil
+}
+
+// TestPassesOf finds every number of passes behind a mean in 32 bits, whether the prefill is among its iterations or not,
+// and never another one.
+func TestPassesOf(t *testing.T) {
+	for generated := 2; generated <= 300; generated++ {
+		for passes := 1; passes < generated; passes++ {
+			for _, mean := range []float32{float32(generated) / float32(passes+1), float32(generated-1) / float32(passes)} {
+				if got, ok := passesOf(generated, float64(mean)); ok && got != passes {
+					t.Fatalf("%d tokens, mean %v: %d passes, want %d", generated, mean, got, passes)
+				} else if !ok && mean > 1.02 && mean < 90 {
+					t.Fatalf("%d tokens, mean %v: %d passes are not found", generated, mean, passes)
+				}
+			}
+		}
+	}
+	for _, mean := range []float64{1e-300, 1e300, 0.3} {
+		if got, ok := passesOf(17, mean); ok {
+			t.Errorf("mean %v: %d passes", mean, got)
+		}
+	}
 }

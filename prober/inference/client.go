@@ -37,6 +37,7 @@ type Client struct {
 	dialect dialect // nil until it is known
 	api     API     // AutoAPI until it is known
 	model   string
+	liteLLM bool              // that gateway was seen in front of the server
 	refused map[string]string // optional fields that the server refuses, and what they are called instead, "" for dropped
 }
 
@@ -55,7 +56,7 @@ func New(o Options) (*Client, error) {
 	}
 	d := dialectNamed(o.Dialect)
 	if d == nil && o.Dialect != Auto && o.Dialect != "" {
-		return nil, fmt.Errorf("dialect %q is none of auto, sglang, vllm, llamacpp, openai", o.Dialect)
+		return nil, fmt.Errorf("dialect %q is none of auto, sglang, vllm, llamacpp, trtllm, lmdeploy, ollama, openai", o.Dialect)
 	}
 	if d != nil && o.API == Native && !slices.Contains(d.apis(), Native) {
 		return nil, fmt.Errorf("dialect %s has no native api", d.name())
@@ -99,6 +100,7 @@ func (c *Client) Complete(ctx context.Context, r Request) (Response, error) {
 		if err != nil {
 			return Response{}, &Error{Class: BadRequest, Message: err.Error(), Err: err}
 		}
+		leg = c.plain(leg)
 		refused := c.refusals()
 		resp, said, failed := c.send(ctx, leg, refused, r)
 		if failed == nil {

@@ -100,6 +100,42 @@ var requests = map[string]struct {
 		"/v1/completions",
 		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"id_slot":2,"prompt":[1,300,163583]}`,
 	},
+	"trtllm": {
+		TRTLLM, Completions, "",
+		Request{Prompt: ids, MaxTokens: 17, Salt: "s"},
+		"/v1/completions",
+		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"prompt":[1,300,163583]}`,
+	},
+	"trtllm chat": {
+		TRTLLM, Chat, "",
+		Request{Prompt: words, MaxTokens: 17, Salt: "s"},
+		"/v1/chat/completions",
+		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"ignore_eos":true,"cache_salt":"s","messages":[{"role":"user","content":"a \"b\"\n"}]}`,
+	},
+	"lmdeploy": {
+		LMDeploy, Native, "",
+		Request{Prompt: ids, MaxTokens: 17, Salt: "s"},
+		"/generate",
+		`{"max_tokens":17,"temperature":0,"top_k":1,"ignore_eos":true,"stream":true,"input_ids":[1,300,163583]}`,
+	},
+	"lmdeploy completions": {
+		LMDeploy, Completions, "",
+		Request{Prompt: words, MaxTokens: 17},
+		"/v1/completions",
+		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"top_k":1,"prompt":"a \"b\"\n"}`,
+	},
+	"lmdeploy native text": {
+		LMDeploy, Native, "",
+		Request{Prompt: words, MaxTokens: 1},
+		"/generate",
+		`{"max_tokens":1,"temperature":0,"top_k":1,"ignore_eos":true,"stream":true,"prompt":"a \"b\"\n"}`,
+	},
+	"ollama": {
+		Ollama, Completions, "",
+		Request{Prompt: words, MaxTokens: 17, Salt: "s"},
+		"/v1/completions",
+		`{"model":"m","max_tokens":17,"temperature":0,"stream":true,"stream_options":{"include_usage":true},"prompt":"a \"b\"\n"}`,
+	},
 	"openai": {
 		OpenAI, Completions, "",
 		Request{Prompt: words, MaxTokens: 17, Salt: "s"},
@@ -126,7 +162,7 @@ func TestRequests(t *testing.T) {
 				if err := json.Unmarshal([]byte(s.bodies[0]), &got); err != nil {
 					t.Fatalf("%s: %v", s.bodies[0], err)
 				}
-				if rid, _ := got["rid"].(string); test.api == Native && len(rid) != 32 {
+				if rid, _ := got["rid"].(string); test.dialect == SGLang && test.api == Native && len(rid) != 32 {
 					t.Errorf("rid %q", rid)
 				}
 				delete(got, "rid")
@@ -196,6 +232,32 @@ func TestRefusalsEnd(t *testing.T) {
 			t.Errorf("%v after %d requests", err, len(s.bodies))
 		}
 	})
+}
+
+// TestIDsWhereTextIsWanted proves that no list of ids goes where it would be taken for something else.
+func TestIDsWhereTextIsWanted(t *testing.T) {
+	for _, o := range []Options{{Dialect: LMDeploy, API: Completions}, {Dialect: Ollama, API: Completions}, {Dialect: TRTLLM, API: Chat}} {
+		o.Model = "m"
+		scripted(t, "", o, func(t *testing.T, c *Client, s *wireServer) {
+			_, err := c.Complete(t.Context(), Request{Prompt: ids, MaxTokens: 1})
+			if e := failure(t, err); e.Class != BadRequest || !strings.Contains(e.Message, "takes text only") || s.dials != 0 {
+				t.Errorf("%s: %v after %d connections", o.Dialect, err, s.dials)
+			}
+		})
+	}
+}
+
+// TestChatOnly goes over to chat where a server of any kind has nothing else.
+func TestChatOnly(t *testing.T) {
+	for _, dialect := range []Dialect{VLLM, TRTLLM, LMDeploy, Ollama, OpenAI} {
+		const gone = "\nstatus 404\nat 0 send text {\"detail\":\"Not Found\"}\nat 0 end\n"
+		script := "exchange POST /generate" + gone + "exchange POST /v1/completions" + gone + "exchange POST /v1/chat/completions\n" + oneAnswer
+		scripted(t, script, Options{Dialect: dialect, Model: "m"}, func(t *testing.T, c *Client, _ *wireServer) {
+			if resp, err := c.Complete(t.Context(), Request{Prompt: words, MaxTokens: 1}); err != nil || resp.Text != "aa" {
+				t.Errorf("%s: %+v, %v", dialect, resp, err)
+			}
+		})
+	}
 }
 
 func TestFallBack(t *testing.T) {

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"math"
 	"strconv"
 	"time"
 )
@@ -18,6 +19,9 @@ func (a *answer) details(e event) {
 	}
 	if e.spec != nil {
 		a.spec(e.spec.spec(value(r.CompletionTokens), "sglext"))
+	}
+	if e.perPass > 0 {
+		a.perPass = e.perPass
 	}
 	if e.timings != nil {
 		a.timings(e.timings)
@@ -55,6 +59,36 @@ func (a *answer) timings(t *timings) {
 	if steps := t.PredictedN - 1 - t.DraftAccepted; t.DraftN > 0 && t.DraftAccepted >= 0 && steps > 0 {
 		a.spec(&Spec{Steps: steps, Drafts: t.DraftAccepted, Source: "timings", AtLeast: true})
 	}
+}
+
+// passes finds the verify passes behind TensorRT-LLM's mean of tokens per iteration. Its drafts are those that were
+// delivered: what the last pass accepted beyond max_tokens is not told. As many chunks as passes confirm the number.
+func (a *answer) passes() {
+	if a.perPass <= 0 || a.resp.CompletionTokens == nil {
+		return
+	}
+	generated := *a.resp.CompletionTokens
+	steps, ok := passesOf(generated, a.perPass)
+	if !ok || steps < 1 || steps >= generated {
+		return
+	}
+	a.spec(&Spec{Steps: steps, Drafts: generated - 1 - steps, Source: "iterations", AtLeast: len(a.resp.Chunks)-1 != steps})
+}
+
+// passesOf is the number of decode passes among the iterations that a mean was taken over. The prefill may be one of those
+// or not: only a mean that fits a whole number in one way alone, or the same number in both, tells.
+func passesOf(generated int, mean float64) (passes int, ok bool) {
+	const rounding = 0.01 // of a number of iterations, from a mean in 32 bits
+	all, decodes := float64(generated)/mean, float64(generated-1)/mean
+	first, second := math.Round(all), math.Round(decodes)
+	fits, fitsToo := math.Abs(all-first) <= rounding, math.Abs(decodes-second) <= rounding
+	switch {
+	case all > mostCount, !fits && !fitsToo, fits && fitsToo && first-1 != second:
+		return 0, false
+	case fits:
+		return int(first) - 1, true
+	}
+	return int(second), true
 }
 
 func (a *answer) spec(s *Spec) {

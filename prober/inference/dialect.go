@@ -5,8 +5,8 @@ import "context"
 // dialect is how one kind of server is spoken to. A new kind is a new type in a file of its own, and a line in dialects.
 type dialect interface {
 	name() Dialect
-	// recognises says whether a list of models is of this kind of server.
-	recognises(modelList) bool
+	// recognises says whether a list of models is of this kind of server; it may ask the server where the list is silent.
+	recognises(context.Context, *Client, modelList) bool
 	// apis are the endpoint families that AutoAPI tries in turn.
 	apis() []API
 	// leg is a request on one endpoint family.
@@ -26,7 +26,9 @@ type session struct {
 }
 
 // dialects are the kinds of servers that are told apart; the one that every server falls back to comes last.
-func dialects() []dialect { return []dialect{sglang{}, vllm{}, llamaCpp{}, openAI{}} }
+func dialects() []dialect {
+	return []dialect{sglang{}, vllm{}, llamaCpp{}, trtLLM{}, lmDeploy{}, ollama{}, openAI{}}
+}
 
 // dialectNamed is the dialect that the configuration names, nil for Auto.
 func dialectNamed(name Dialect) dialect {

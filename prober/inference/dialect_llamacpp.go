@@ -12,7 +12,7 @@ type llamaCpp struct{}
 
 func (llamaCpp) name() Dialect { return LlamaCpp }
 
-func (llamaCpp) recognises(l modelList) bool {
+func (llamaCpp) recognises(_ context.Context, _ *Client, l modelList) bool {
 	return l.owner() == "llamacpp" || len(l.Data) > 0 && l.Data[0].Meta.Context > 0
 }
 

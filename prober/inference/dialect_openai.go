@@ -9,10 +9,10 @@ import (
 // of text only: some take a list of ids for a list of prompts.
 type openAI struct{}
 
-func (openAI) name() Dialect             { return OpenAI }
-func (openAI) recognises(modelList) bool { return true }
-func (openAI) apis() []API               { return []API{Completions, Chat} }
-func (openAI) takesIDs(API) bool         { return false }
+func (openAI) name() Dialect                                       { return OpenAI }
+func (openAI) recognises(context.Context, *Client, modelList) bool { return true }
+func (openAI) apis() []API                                         { return []API{Completions, Chat} }
+func (openAI) takesIDs(API) bool                                   { return false }
 
 func (openAI) leg(api API, s session, r Request) (legRequest, error) {
 	l := openAILeg(api, s, r)

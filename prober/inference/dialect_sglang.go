@@ -13,10 +13,13 @@ import (
 // sglang is SGLang. Its own API tells most: counts in every chunk, cached tokens and speculation facts without any flag.
 type sglang struct{}
 
-func (sglang) name() Dialect               { return SGLang }
-func (sglang) recognises(l modelList) bool { return l.owner() == "sglang" }
-func (sglang) apis() []API                 { return []API{Native, Completions, Chat} }
-func (sglang) takesIDs(api API) bool       { return api != Chat }
+func (sglang) name() Dialect { return SGLang }
+func (sglang) recognises(_ context.Context, _ *Client, l modelList) bool {
+	return l.owner() == "sglang"
+}
+
+func (sglang) apis() []API           { return []API{Native, Completions, Chat} }
+func (sglang) takesIDs(api API) bool { return api != Chat }
 
 func (d sglang) leg(api API, s session, r Request) (legRequest, error) {
 	if api == Native {

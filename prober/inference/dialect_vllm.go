@@ -11,10 +11,13 @@ import (
 // vllm is vLLM and what looks like it. Token ids in the answer are not asked for: the first chunk would echo the prompt's.
 type vllm struct{}
 
-func (vllm) name() Dialect               { return VLLM }
-func (vllm) recognises(l modelList) bool { return l.owner() == "vllm" }
-func (vllm) apis() []API                 { return []API{Completions, Chat} }
-func (vllm) takesIDs(api API) bool       { return api == Completions }
+func (vllm) name() Dialect { return VLLM }
+func (vllm) recognises(_ context.Context, _ *Client, l modelList) bool {
+	return l.owner() == "vllm"
+}
+
+func (vllm) apis() []API           { return []API{Completions, Chat} }
+func (vllm) takesIDs(api API) bool { return api == Completions }
 
 func (vllm) leg(api API, s session, r Request) (legRequest, error) {
 	l := openAILeg(api, s, r)
@@ -30,12 +33,7 @@ func (vllm) leg(api API, s session, r Request) (legRequest, error) {
 }
 
 func (vllm) describe(ctx context.Context, c *Client, _ modelList, f *Facts) {
-	var version struct {
-		Version string `json:"version"`
-	}
-	if c.getJSON(ctx, "/version", &version) == nil {
-		f.ServerVersion = version.Version
-	}
+	f.ServerVersion = c.version(ctx, "/version")
 	page, err := c.get(ctx, "/metrics")
 	if err != nil || !bytes.Contains(page, []byte("\nvllm:")) {
 		return

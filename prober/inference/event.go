@@ -3,6 +3,7 @@ package inference
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 )
 
 // event is what any known server says in one event of a stream, or in a whole answer that is not streamed.
@@ -15,11 +16,12 @@ type event struct {
 	usage   *usage
 	failed  bool // it is an error
 	slot    *int
-	info    *metaInfo // of SGLang's own API
+	info    *metaInfo // of SGLang's or LMDeploy's own API
 	infos   []*metaInfo
 	timings *timings
 	spec    *specDetails
 	metrics *serverMetrics
+	perPass float64 // TensorRT-LLM's mean of tokens per iteration so far
 }
 
 // usage counts tokens; nil is not told.
@@ -131,6 +133,10 @@ func (e *event) choice(c []byte) {
 		case "finish_reason":
 			if f := parseFinish(v); f.kind != "" {
 				e.finish = f
+			}
+		case "avg_decoded_tokens_per_iter":
+			if mean, err := strconv.ParseFloat(string(v), 64); err == nil {
+				e.perPass = mean
 			}
 		case "meta_info":
 			if info, _ := parseInfo(v); info != nil {

@@ -75,7 +75,7 @@ func (c *Client) Identify(ctx context.Context) (Facts, error) {
 	}
 	d := dialectNamed(c.options.Dialect)
 	for _, candidate := range dialects() {
-		if d == nil && candidate.recognises(list) {
+		if d == nil && candidate.recognises(ctx, c, list) {
 			d = candidate
 		}
 	}
@@ -137,6 +137,17 @@ func (c *Client) models(ctx context.Context) (modelList, error) {
 	return list, err
 }
 
+// version is what a page of nothing but the version says, "" where there is none.
+func (c *Client) version(ctx context.Context, path string) string {
+	var page struct {
+		Version string `json:"version"`
+	}
+	if c.getJSON(ctx, path, &page) != nil {
+		return ""
+	}
+	return page.Version
+}
+
 func missingModel(model string, served []string) string {
 	if len(served) == 0 {
 		return "the server lists no model"
@@ -184,6 +195,7 @@ func (c *Client) fetch(ctx context.Context, x *exchange, method, path string, bo
 		return nil, x.broken(ctx, 0, err)
 	}
 	defer resp.Body.Close()
+	c.notice(resp.Header)
 	stream, _, err := decoded(resp.Body, resp.Header.Get("Content-Encoding"))
 	if err != nil {
 		return nil, x.broken(ctx, resp.StatusCode, err)

@@ -84,6 +84,55 @@ var servers = map[string]struct {
 			PageSize: 1, Speculation: "none", BlockSize: 1, Replicas: 2, TokenIDs: true, Tokenizer: true,
 		},
 	},
+	"trtllm, of which no limit is known": {
+		pages: map[string]string{
+			"GET /v1/models":           `{"object":"list","data":[{"id":"llama","object":"model","owned_by":"tensorrt_llm"}]}`,
+			"GET /version":             `{"version":"1.2.0"}`,
+			"POST /_internal/tokenize": `{"count":2,"tokens":[1,9707]}`,
+		},
+		want: Facts{Dialect: TRTLLM, API: Completions, ServerVersion: "1.2.0", Models: []string{"llama"}, Model: "llama", TokenIDs: true, Tokenizer: true},
+	},
+	"lmdeploy that has speculated": {
+		pages: map[string]string{
+			"GET /v1/models":  `{"data":[{"id":"internlm","root":"internlm","owned_by":"lmdeploy","parent":null}]}`,
+			"GET /metrics":    "# HELP lmdeploy:spec_decode_num_drafts_total x\nlmdeploy:spec_decode_num_drafts_total{model_name=\"a b\",engine=\"0\"} 12.0\n",
+			"POST /v1/encode": `{"input_ids":[9707],"length":1}`,
+		},
+		want: Facts{Dialect: LMDeploy, API: Native, Models: []string{"internlm"}, Model: "internlm", Speculation: "speculative", TokenIDs: true, Tokenizer: true},
+	},
+	"lmdeploy whose counters stand at 0": {
+		pages: map[string]string{
+			"GET /v1/models": `{"data":[{"id":"internlm","owned_by":"lmdeploy"}]}`,
+			"GET /metrics":   "lmdeploy:spec_decode_num_drafts_total{engine=\"0\"} 0.0\n",
+		},
+		want: Facts{Dialect: LMDeploy, API: Native, Models: []string{"internlm"}, Model: "internlm", TokenIDs: true},
+	},
+	"ollama with its model loaded": {
+		o: Options{Model: "qwen3:8b"},
+		pages: map[string]string{
+			"GET /v1/models":   `{"object":"list","data":[{"id":"llama3:latest","object":"model","owned_by":"library"},{"id":"qwen3:8b","owned_by":"library"}]}`,
+			"GET /api/version": `{"version":"0.30.1"}`,
+			"GET /api/ps":      `{"models":[{"name":"llama3:latest","model":"llama3:latest","context_length":4096},{"name":"qwen3:8b","model":"qwen3:8b","context_length":40960}]}`,
+		},
+		want: Facts{Dialect: Ollama, API: Completions, ServerVersion: "0.30.1", Models: []string{"llama3:latest", "qwen3:8b"}, Model: "qwen3:8b", ContextLimit: 40960},
+	},
+	"ollama, not loaded, by its version": {
+		pages: map[string]string{
+			"GET /v1/models":   `{"data":[{"id":"hf.co/someone/m:Q4","owned_by":"someone"}]}`,
+			"GET /api/version": `{"version":"0.30.1"}`,
+			"GET /api/ps":      `{"models":[]}`,
+			"POST /api/show":   `{"parameters":"num_keep 4","model_info":{"qwen3.block_count":36,"qwen3.context_length":131072}}`,
+		},
+		want: Facts{Dialect: Ollama, API: Completions, ServerVersion: "0.30.1", Models: []string{"hf.co/someone/m:Q4"}, Model: "hf.co/someone/m:Q4", ContextLimit: 131072},
+	},
+	"ollama, configured to less": {
+		o: Options{Dialect: Ollama},
+		pages: map[string]string{
+			"GET /v1/models": `{"data":[{"id":"m","owned_by":"library"}]}`,
+			"POST /api/show": `{"parameters":"num_ctx                        8192","model_info":{"qwen3.context_length":131072}}`,
+		},
+		want: Facts{Dialect: Ollama, API: Completions, Models: []string{"m"}, Model: "m", ContextLimit: 8192},
+	},
 	"anything else": {
 		pages: map[string]string{"GET /v1/models": `{"data":[{"id":"gpt","owned_by":"openai"}]}`},
 		want:  Facts{Dialect: OpenAI, API: Completions, Models: []string{"gpt"}, Model: "gpt"},
@@ -190,6 +239,30 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
+// TestTokenizeWithoutAChoice finds the id that a tokenizer puts before every text.
+func TestTokenizeWithoutAChoice(t *testing.T) {
+	for name, test := range map[string]struct {
+		last string // answer to a text that begins otherwise
+		bos  int32
+	}{
+		"before every text": {`{"tokens":[1,8,9]}`, 1},
+		"before none":       {`{"tokens":[8,9]}`, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := ""
+			for _, a := range []string{`{"tokens":[1,5,6,7]}`, `{"tokens":[1,5,6]}`, test.last} {
+				script += pages(map[string]string{"POST /_internal/tokenize": a})
+			}
+			scripted(t, script, Options{Dialect: TRTLLM, Model: "m"}, func(t *testing.T, c *Client, s *wireServer) {
+				ids, bos, err := c.Tokenize(t.Context(), "some text")
+				if err != nil || bos != test.bos || len(ids) != 4 || strings.Contains(s.bodies[0], "special") {
+					t.Errorf("%v, %d, %v after %s", ids, bos, err, s.bodies)
+				}
+			})
+		})
+	}
+}
+
 func TestClassify(t *testing.T) {
 	for _, test := range []struct {
 		status int
@@ -202,6 +275,11 @@ func TestClassify(t *testing.T) {
 		{400, `{"object":"error","message":"Input length (9000) must be smaller than the model context length (8192)."}`, ContextOverflow, 8192},
 		{400, `{"object":"error","message":"The sum of prompt length (72417.0), query length (0) should not exceed max_num_tokens (69632)"}`, ContextOverflow, 69632},
 		{400, "{\"message\":\"`default_max_tokens` (-152) must be greater than 0, `default_max_tokens` (-152) = max_seq_len (8192) - x\"}", ContextOverflow, 8192},
+		{400, `{"object":"error","message":"The sum of prompt length (4000), query length (0), max_tokens (2048) should not exceed max_seq_len (4096)","type":"BadRequestError","param":null,"code":400}`, ContextOverflow, 4096},
+		{503, `{"error":{"message":"server busy, please try again.  maximum pending requests exceeded","type":"api_error","param":null,"code":null}}`, Overloaded, 0},
+		{404, `{"error":{"message":"model \"x\" not found, try pulling it first","type":"api_error","param":null,"code":null}}`, ModelNotFound, 0},
+		{503, `{"object":"error","message":"The server is sleeping.","type":"unavailable","code":503,"param":null}`, Loading, 0},
+		{429, `{"error":{"message":"litellm.RateLimitError: slow down","type":"throttling_error","param":null,"code":"429"}}`, RateLimited, 0},
 		{400, `{"error":{"message":"too long","type":"exceed_context_size_error","n_prompt_tokens":66000,"n_ctx":65536}}`, ContextOverflow, 65536},
 		{400, `{"error":{"message":"x","code":"context_length_exceeded"}}`, ContextOverflow, 0},
 		{400, `{"message":"maximum context length is 99999999999999999999 tokens"}`, ContextOverflow, 0},

@@ -45,6 +45,7 @@ func (c *Client) send(ctx context.Context, leg legRequest, refused map[string]st
 	}
 	defer answered.Body.Close()
 	resp.HTTPStatus, resp.Headers = answered.StatusCode, time.Since(start)
+	c.notice(answered.Header)
 	resp.Replica = answered.Header.Get("X-Gateway-Destination-Endpoint-Served")
 	stream, encoded, err := decoded(answered.Body, answered.Header.Get("Content-Encoding"))
 	resp.Encoded = encoded
@@ -57,6 +58,10 @@ func (c *Client) send(ctx context.Context, leg legRequest, refused map[string]st
 		resp.Total = time.Since(start)
 		e := classify(answered.StatusCode, said)
 		return resp, &e, x.refused(e, answered)
+	}
+	if resp.Retried = retried(answered.Header); resp.Retried {
+		resp.Total = time.Since(start)
+		return resp, nil, x.fail(GatewayError, resp.HTTPStatus, nil, "the gateway tried more than once before it had an answer: no duration is that of one request")
 	}
 	a := newAnswer(&resp, r.MaxTokens)
 	reader := bodyReader{answer: a, start: start, progress: r.Progress, done: cancel}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -33,12 +34,28 @@ func (c *Client) bos(ctx context.Context, d dialect, s session) (int32, error) {
 	if err != nil {
 		return 0, err
 	}
+	_, without := d.tokenize(s, short, false)
+	if _, with := d.tokenize(s, short, true); maps.Equal(with, without) {
+		return c.commonStart(ctx, d, s, bare)
+	}
 	full, err := c.tokens(ctx, d, s, short, true)
 	if err != nil {
 		return 0, err
 	}
 	if len(full) > len(bare) && slices.Equal(full[1:1+len(bare)], bare) && !slices.Equal(full[:len(bare)], bare) {
 		return full[0], nil
+	}
+	return -1, nil
+}
+
+// commonStart is the id that texts with nothing in common begin with, where a tokenizer leaves no choice of special tokens.
+func (c *Client) commonStart(ctx context.Context, d dialect, s session, ids []int32) (int32, error) {
+	other, err := c.tokens(ctx, d, s, "A plain day", false)
+	if err != nil {
+		return 0, err
+	}
+	if len(ids) > 1 && len(other) > 1 && ids[0] == other[0] {
+		return ids[0], nil
 	}
 	return -1, nil
 }
@@ -57,9 +74,14 @@ func (c *Client) tokens(ctx context.Context, d dialect, s session, text string, 
 		return nil, err
 	}
 	var answer struct {
-		Tokens []json.Number `json:"tokens"`
+		Tokens   []json.Number `json:"tokens"`
+		InputIDs []json.Number `json:"input_ids"`
 	}
-	if err := json.Unmarshal(page, &answer); err != nil || answer.Tokens == nil {
+	err = json.Unmarshal(page, &answer)
+	if answer.Tokens == nil {
+		answer.Tokens = answer.InputIDs
+	}
+	if err != nil || answer.Tokens == nil {
 		return nil, &Error{Class: Protocol, Status: 200, Message: path + " answered no list of token ids", Err: err}
 	}
 	return narrowed(path, answer.Tokens)

@@ -13,19 +13,22 @@ const (
 	SGLang   Dialect = "sglang"
 	VLLM     Dialect = "vllm"
 	LlamaCpp Dialect = "llamacpp"
+	TRTLLM   Dialect = "trtllm"
+	LMDeploy Dialect = "lmdeploy"
+	Ollama   Dialect = "ollama"
 	OpenAI   Dialect = "openai" // any server with an OpenAI-compatible API
 )
 
 // API names the endpoint family that legs are sent to.
 type API string
 
-// The endpoint families. AutoAPI picks the one that tells most: native for SGLang, completions elsewhere, chat where the
+// The endpoint families. AutoAPI picks the one that tells most: native for SGLang and LMDeploy, completions elsewhere, chat where the
 // server has no completions endpoint.
 const (
 	AutoAPI     API = "auto"
 	Completions API = "completions"
 	Chat        API = "chat"
-	Native      API = "native" // SGLang's /generate
+	Native      API = "native" // SGLang's and LMDeploy's /generate
 )
 
 // Facts are what a server says of itself. A zero field is not known.
@@ -78,6 +81,7 @@ type Response struct {
 	FinishReason     string // "length", "stop", "abort", …, "" unknown
 	Done             bool   // [DONE] seen
 	Malformed        int    // events that were not JSON
+	Retried          bool   // a gateway tried more than once: no duration is that of one request; comes with an Error
 	Encoded          bool   // the body came compressed though identity was asked for: stamps mean nothing
 
 	Spec    *Spec         // speculation facts of the whole request, as the response tells them
