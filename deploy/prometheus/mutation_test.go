@@ -21,8 +21,8 @@ import (
 func watchers() map[string][]string {
 	return map[string][]string{
 		"LongCtxStepTimeGrowth":                        {"steps"},
-		"LongCtxStepSlopeGrowth":                       {"line"},
-		"LongCtxStepInterceptGrowth":                   {"line"},
+		"LongCtxStepSlopeGrowth":                       {"slope"},
+		"LongCtxStepInterceptGrowth":                   {"intercept"},
 		"LongCtxPrefillThroughputDrop":                 {"prefill"},
 		"LongCtxAcceptanceCollapse":                    {"acceptance"},
 		"LongCtxFailing":                               {"outcomes"},
@@ -39,7 +39,7 @@ func watchers() map[string][]string {
 		"target_context:longctx_rung_reachable:max7d":                         {"outcomes", "memory", "restarts"},
 		"target_context:longctx_probe_last_success_timestamp_seconds:max1d":   {"outcomes", "memory", "restarts"},
 		"target_context:": {"stale", "restarts"},
-		"target:":         {"line", "restarts"},
+		"target:":         {"slope", "intercept", "restarts"},
 	}
 }
 

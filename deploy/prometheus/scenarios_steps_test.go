@@ -8,6 +8,8 @@ func suites() []suite {
 	return []suite{
 		{"steps", minute, minute, stepScenarios()},
 		{"line", minute, minute, lineScenarios()},
+		{"slope", minute, minute, slopeScenarios()},
+		{"intercept", minute, minute, interceptScenarios()},
 		{"restarts", minute, minute, restartScenarios()},
 		{"stale", minute, minute, staleScenarios()},
 		{"hourly", minute, minute, hourlyScenarios()},
@@ -114,8 +116,6 @@ func line(name string, contexts []int, usualIntercept, usualSlope, intercept, sl
 
 func lineScenarios() []scenario {
 	ladder := []int{1, 4, 16, 64, 192}
-	five := []int{1, 2, 4, 32, 128}
-	confirm := func(name string, b float64) target { return line(name, five, b, 1e-5, b, 1.35e-5) }
 	return []scenario{
 		{
 			name:      "slope three times as steep: the slope, the long rungs, and no intercept",
@@ -160,35 +160,56 @@ func lineScenarios() []scenario {
 				silent(25 * minute), silent(35 * minute),
 			},
 		},
+	}
+}
+
+// five are the fewest context lengths that a line is judged by.
+func five() []int { return []int{1, 2, 4, 32, 128} }
+
+func slopeScenarios() []scenario {
+	confirm := func(name string, b float64) target { return line(name, five(), b, 1e-5, b, 1.35e-5) }
+	return []scenario{
 		{
 			name: "slope: by how much, and on how many rungs",
 			exporters: one(
-				line("less", five, 0.06, 1e-5, 0.06, 1.295e-5), line("more", five, 0.06, 1e-5, 0.06, 1.305e-5),
-				line("floor", five, 0.01, 2e-7, 0.01, 2.98e-7), line("over", five, 0.01, 2e-7, 0.01, 3.02e-7),
+				line("less", five(), 0.06, 1e-5, 0.06, 1.295e-5), line("more", five(), 0.06, 1e-5, 0.06, 1.305e-5),
+				line("floor", five(), 0.01, 2e-7, 0.01, 2.98e-7), line("over", five(), 0.01, 2e-7, 0.01, 3.02e-7),
 				confirm("unconfirmed", 4.4), confirm("confirmed", 2.6),
-				line("four", five[1:], 0.06, 1e-5, 0.06, 2e-5), line("flat", five, 1, -1e-9, 1, 3e-6),
-				line("falling", five, 3, -1e-5, 3, -0.8e-5),
+				line("four", five()[1:], 0.06, 1e-5, 0.06, 2e-5), line("flat", five(), 1, -1e-9, 1, 3e-6),
+				line("falling", five(), 3, -1e-5, 3, -0.8e-5),
 			),
 			checks: []check{among("StepSlopeGrowth", 15*minute, "confirmed", "flat", "more", "over")},
 		},
 		{
-			name: "intercept: by how much, and on how many rungs",
-			exporters: one(
-				line("less", five, 0.1, 1e-6, 0.1295, 1e-6), line("more", five, 0.1, 1e-6, 0.1305, 1e-6),
-				line("floor", five, 0.0110, 1e-7, 0.0159, 1e-7), line("over", five, 0.0110, 1e-7, 0.0161, 1e-7),
-				line("unconfirmed", five, 0.1, 3.2e-4, 0.135, 3.2e-4), line("confirmed", five, 0.1, 1.9e-4, 0.135, 1.9e-4),
-				line("four", five[1:], 0.1, 1e-6, 0.2, 1e-6), line("below", five, -0.01, 3e-5, 0.03, 3e-5),
-				line("below-still", five, -0.1, 2e-4, -0.08, 2e-4),
-			),
-			checks: []check{among("StepInterceptGrowth", 15*minute, "below", "confirmed", "more", "over")},
-		},
-		{
-			name:      "both hold for half an hour",
+			name:      "it holds for half an hour",
 			exporters: one(),
 			extra:     lineStory(),
 			checks: []check{
 				among("StepSlopeGrowth", 14*minute), among("StepSlopeGrowth", 15*minute, "t"),
 				among("StepSlopeGrowth", 49*minute, "t"), among("StepSlopeGrowth", 50*minute),
+			},
+		},
+	}
+}
+
+func interceptScenarios() []scenario {
+	return []scenario{
+		{
+			name: "intercept: by how much, and on how many rungs",
+			exporters: one(
+				line("less", five(), 0.1, 1e-6, 0.1295, 1e-6), line("more", five(), 0.1, 1e-6, 0.1305, 1e-6),
+				line("floor", five(), 0.0110, 1e-7, 0.0159, 1e-7), line("over", five(), 0.0110, 1e-7, 0.0161, 1e-7),
+				line("unconfirmed", five(), 0.1, 3.2e-4, 0.135, 3.2e-4), line("confirmed", five(), 0.1, 1.9e-4, 0.135, 1.9e-4),
+				line("four", five()[1:], 0.1, 1e-6, 0.2, 1e-6), line("below", five(), -0.01, 3e-5, 0.03, 3e-5),
+				line("below-still", five(), -0.1, 2e-4, -0.08, 2e-4),
+			),
+			checks: []check{among("StepInterceptGrowth", 15*minute, "below", "confirmed", "more", "over")},
+		},
+		{
+			name:      "it holds for half an hour",
+			exporters: one(),
+			extra:     lineStory(),
+			checks: []check{
 				among("StepInterceptGrowth", 14*minute), among("StepInterceptGrowth", 15*minute, "t"),
 				among("StepInterceptGrowth", 49*minute, "t"), among("StepInterceptGrowth", 50*minute),
 			},
