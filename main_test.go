@@ -162,7 +162,7 @@ func TestBadInput(t *testing.T) {
 		{"pattern for a path", []string{"--config.file=" + config, "--web.telemetry-path=/{"}, "is not a path"},
 		{"method in a path", []string{"--config.file=" + config, "--web.telemetry-path=/m m"}, "is not a path"},
 		{"path that is never asked for", []string{"--config.file=" + config, "--web.telemetry-path=/a/.."}, "is not a path"},
-		{"path of the health check", []string{"--config.file=" + config, "--web.telemetry-path=/-/healthy"}, "is the path of the health check"},
+		{"path of the health check", []string{"--config.file=" + config, "--web.telemetry-path=/-/healthy"}, "is the path of another page"},
 		{"url and target", []string{"sweep", "--config.file=" + config, "--target=a", "--url=http://127.0.0.1:3"}, "give one"},
 		{"host and target", []string{"sweep", "--target=a", "--host=127.0.0.1"}, "give one"},
 		{"ladder beyond memory", []string{"sweep", "--url=" + sim.url, "--ladder=9223372036854775807"}, `--ladder: context length "9223372036854775807" is longer than 16384k tokens`},

@@ -7,9 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
 	"path"
 	"regexp"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -22,6 +23,7 @@ import (
 
 	"longctx_exporter/collector"
 	"longctx_exporter/collector/servermetrics"
+	"longctx_exporter/collector/statuspage"
 	"longctx_exporter/prober"
 )
 
@@ -31,11 +33,11 @@ const (
 	endOfRequests = 500 * time.Millisecond // for scrapes that are being answered
 )
 
-// healthPath answers whether the daemon lives.
-const healthPath = "/-/healthy"
-
-// telemetryPath keeps out what the multiplexer would take for a pattern.
-var telemetryPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+// telemetryPath keeps out what the multiplexer would take for a pattern, and ownPath what other pages have.
+var (
+	telemetryPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+	ownPath       = regexp.MustCompile(`^/(-|config|runs|debug/pprof)(/|$)`)
+)
 
 // serveCommand is the daemon.
 type serveCommand struct {
@@ -43,6 +45,9 @@ type serveCommand struct {
 	checkOnly bool
 	demo      bool
 	metrics   string // path of the exporter's own metrics
+	history   int    // number of runs that are kept
+	lifecycle bool   // reloading over HTTP
+	pprof     bool
 	web       *web.FlagConfig
 }
 
@@ -52,6 +57,9 @@ func newServeCommand(app *kingpin.Application, file *configFile) *serveCommand {
 	clause.Flag("config.check", "Check the configuration and exit.").BoolVar(&c.checkOnly)
 	clause.Flag("demo", "Probe a built-in simulated server; needs no configuration.").BoolVar(&c.demo)
 	clause.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").StringVar(&c.metrics)
+	clause.Flag("web.enable-lifecycle", "Reload the configuration on POST /-/reload, too.").BoolVar(&c.lifecycle)
+	clause.Flag("web.enable-pprof", "Serve profiles of the exporter itself under /debug/pprof/.").BoolVar(&c.pprof)
+	clause.Flag("history.limit", "How many of the latest runs /runs shows, in 16 MiB at most; 0 keeps none.").Default("1000").IntVar(&c.history)
 	c.web = kingpinflag.AddFlags(clause, ":10430")
 	return c
 }
@@ -63,8 +71,11 @@ func (c *serveCommand) run(ctx context.Context, stdout, stderr io.Writer, logger
 	if !telemetryPath.MatchString(c.metrics) || path.Clean(c.metrics) != c.metrics {
 		return fmt.Errorf("--web.telemetry-path=%q is not a path like /metrics", c.metrics)
 	}
-	if c.metrics == healthPath {
-		return fmt.Errorf("--web.telemetry-path=%s is the path of the health check; choose another", c.metrics)
+	if ownPath.MatchString(c.metrics) {
+		return fmt.Errorf("--web.telemetry-path=%s is the path of another page; choose another", c.metrics)
+	}
+	if c.history < 0 {
+		return fmt.Errorf("--history.limit=%d is below 0; 0 keeps no runs", c.history)
 	}
 	if err := web.Validate(*c.web.WebConfigFile); err != nil {
 		return fmt.Errorf("%s: %w", *c.web.WebConfigFile, err)
@@ -72,37 +83,26 @@ func (c *serveCommand) run(ctx context.Context, stdout, stderr io.Writer, logger
 	if c.demo {
 		return c.runDemo(ctx, stdout, logger, lib)
 	}
-	config, err := c.file.load()
-	if err != nil {
-		return err
-	}
-	for _, warning := range config.Warnings() {
-		level.Warn(logger).Log("msg", "the configuration is unwise", "file", c.file.path, "warning", warning)
-	}
-	return c.probe(ctx, config.Targets(), nil, logger, lib)
+	return c.probe(ctx, c.file.load, nil, logger, lib)
 }
 
-// probe runs the daemon until ctx ends. A second observer may be told of the runs too.
-func (c *serveCommand) probe(ctx context.Context, targets []prober.Target, second prober.RunObserver, logger log.Logger, lib *slog.Logger) error {
-	series, err := collector.New(targets)
+// probe runs the daemon until ctx ends. load gives the configuration, now and at each reload. A second observer may be told
+// of the runs too.
+func (c *serveCommand) probe(ctx context.Context, load loadFunc, second prober.RunObserver, logger log.Logger, lib *slog.Logger) error {
+	s, err := c.newService(ctx, load, second, logger)
 	if err != nil {
 		return err
 	}
-	fleet, err := newFleet(targets, series, second, logger)
-	if err != nil {
-		return err
-	}
-	page, err := c.landingPage()
-	if err != nil {
-		return err
-	}
-	// Whoever reads slowly or not at all must not hold the places of those who scrape.
+	defer s.hangup()
+	// Whoever sends or reads slowly or not at all must not hold the places of those who scrape.
 	server := &http.Server{
-		Handler: c.mux(series, page, lib), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 5 * time.Minute,
+		Handler: c.mux(s, lib), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 32 << 10,
 	}
-	level.Info(logger).Log("msg", "starting", "version", programVersion(), "targets", len(targets))
+	level.Info(logger).Log("msg", "starting", "version", programVersion(), "targets", len(s.config.Load().Targets()))
 
 	group, ctx := errgroup.WithContext(ctx)
+	probed := make(chan struct{})
 	group.Go(func() error {
 		if err := web.ListenAndServe(server, c.web, lib); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serving metrics: %w", err)
@@ -110,11 +110,16 @@ func (c *serveCommand) probe(ctx context.Context, targets []prober.Target, secon
 		return nil
 	})
 	group.Go(func() error {
-		fleet.run(ctx)
+		defer close(probed)
+		s.fleet.run(ctx)
 		return nil
 	})
 	group.Go(func() error {
-		<-ctx.Done()
+		s.reloadOnSignals(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		<-probed // until then whoever asks learns that the daemon is stopping
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), endOfRequests)
 		defer cancel()
 		if server.Shutdown(bounded) != nil {
@@ -128,59 +133,136 @@ func (c *serveCommand) probe(ctx context.Context, targets []prober.Target, secon
 }
 
 // mux is every page of the daemon.
-func (c *serveCommand) mux(series *collector.Collector, page http.Handler, lib *slog.Logger) *http.ServeMux {
-	process := collector.NewProcessRegistry()
-	collector.NewReloads(process)
-	metrics := promhttp.InstrumentMetricHandler(process, promhttp.HandlerFor(series.Gatherer(process), promhttp.HandlerOpts{
+func (c *serveCommand) mux(s *service, lib *slog.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(c.metrics, promhttp.InstrumentMetricHandler(s.process, promhttp.HandlerFor(s.series.Gatherer(s.process), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(lib.Handler(), slog.LevelError),
 		EnableOpenMetrics:   true,
 		MaxRequestsInFlight: 40,
-	}))
-	mux := http.NewServeMux()
-	mux.Handle(c.metrics, metrics)
-	mux.HandleFunc(healthPath, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, program+" is healthy.") })
-	mux.Handle("/{$}", page)
-	return mux
-}
-
-func (c *serveCommand) landingPage() (http.Handler, error) {
-	return web.NewLandingPage(web.LandingConfig{
-		Name:        program,
-		Description: "Measures prefill and decode of long-context inference servers.",
-		Version:     programVersion(),
-		Links: []web.LandingLinks{
-			{Address: c.metrics, Text: "Metrics"},
-			{Address: healthPath, Text: "Health"},
-		},
-		Profiling: "false",
-	})
+	})))
+	mux.HandleFunc("GET /{$}", s.pages.Status)
+	mux.HandleFunc("GET /runs", s.pages.Runs)
+	mux.HandleFunc("GET /runs/{id}", s.pages.Run)
+	mux.HandleFunc("GET /config", s.serveConfig)
+	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, program+" is healthy.") })
+	mux.HandleFunc("GET /-/ready", s.serveReady)
+	reload := func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "Reloading over HTTP is off: start with --web.enable-lifecycle, or send SIGHUP.", http.StatusForbidden)
+	}
+	if c.lifecycle {
+		reload = s.serveReload
+	}
+	mux.HandleFunc("POST /-/reload", reload)
+	mux.HandleFunc("PUT /-/reload", reload)
+	if c.pprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return http.NewCrossOriginProtection().Handler(mux) // a web page elsewhere must not reload by a visitor's browser
 }
 
 // fleet is the runners of all targets, the scheduler that calls them and the series that they feed.
 type fleet struct {
-	targets   []prober.Target
-	runners   map[string]*prober.Runner
 	scheduler *prober.Scheduler
 	series    *collector.Collector
+	pages     *statuspage.Pages
 	second    prober.RunObserver // may be nil
 	logger    log.Logger
+
+	mu      sync.RWMutex
+	members map[string]member // by name of the target
 }
 
-func newFleet(targets []prober.Target, series *collector.Collector, second prober.RunObserver, logger log.Logger) (*fleet, error) {
-	f := &fleet{targets: targets, runners: map[string]*prober.Runner{}, series: series, second: second, logger: logger}
+// member is a target and its runner.
+type member struct {
+	target prober.Target
+	runner *prober.Runner
+}
+
+func newFleet(series *collector.Collector, pages *statuspage.Pages, second prober.RunObserver, logger log.Logger) *fleet {
+	f := &fleet{series: series, pages: pages, second: second, logger: logger, members: map[string]member{}}
+	f.scheduler = prober.NewScheduler(nil, f.measure, f, logger)
+	return f
+}
+
+// change counts the targets that a new configuration touches.
+type change struct{ begun, ended, kept int }
+
+// replace makes the fleet probe these targets. Those that stay as they are go on undisturbed: runs, memory, counters and due
+// times. Runs of the others are cancelled. An error changes nothing. It must not be called twice at once.
+func (f *fleet) replace(ctx context.Context, targets []prober.Target) (change, error) {
+	next := map[string]member{}
+	var fresh []prober.Target
 	for _, t := range targets {
-		runner, err := prober.NewRunner(t, servermetrics.New, logger)
-		if err != nil {
-			f.close()
-			return nil, err
+		if m, there := f.members[t.Name]; there && m.target.Same(t) {
+			next[t.Name] = m
+			continue
 		}
-		f.runners[t.Name] = runner
+		fresh = append(fresh, t)
 	}
-	f.scheduler = prober.NewScheduler(targets, f.measure, f, logger)
-	for _, t := range targets {
-		f.plan(t)
+	kept := len(next)
+	_, err := collector.New(fresh) // whether it takes them
+	for _, t := range fresh {
+		if err != nil {
+			break
+		}
+		var runner *prober.Runner
+		if runner, err = prober.NewRunner(t, servermetrics.New, f.logger); err == nil {
+			next[t.Name] = member{t, runner}
+		}
 	}
-	return f, nil
+	var gone []string
+	for name, m := range f.members {
+		if next[name].runner != m.runner {
+			gone = append(gone, name)
+		}
+	}
+	if err != nil {
+		f.closeUnless(next, f.members)
+		return change{}, err
+	}
+	f.scheduler.Remove(ctx, gone)
+	if ctx.Err() != nil {
+		f.closeUnless(next, f.members)
+		return change{}, fmt.Errorf("the exporter is stopping: %w", ctx.Err())
+	}
+	if err := f.swap(next, fresh, gone); err != nil {
+		return change{}, err
+	}
+	f.pages.SetTargets(targets)
+	f.scheduler.Add(fresh)
+	f.planAll(func(prober.Target) bool { return true })
+	return change{begun: len(fresh), ended: len(gone), kept: kept}, nil
+}
+
+// swap exchanges the series and runners of targets that are not scheduled.
+func (f *fleet) swap(next map[string]member, fresh []prober.Target, gone []string) error {
+	for _, name := range gone {
+		f.series.Remove(name)
+	}
+	for _, t := range fresh {
+		if err := f.series.Add(t); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	last := f.members
+	f.members = next
+	f.mu.Unlock()
+	f.closeUnless(last, next)
+	return nil
+}
+
+// closeUnless closes the runners of members that are not among others.
+func (f *fleet) closeUnless(members, others map[string]member) {
+	for name, m := range members {
+		if others[name].runner != m.runner {
+			m.runner.Close()
+		}
+	}
 }
 
 // run probes until ctx ends, and a little longer at most.
@@ -193,16 +275,22 @@ func (f *fleet) run(ctx context.Context) {
 	<-ctx.Done()
 	select {
 	case <-done:
-		f.close()
+		f.closeUnless(f.current(), nil)
 	case <-time.After(endOfRuns):
 		level.Warn(f.logger).Log("msg", "a run did not end in time; leaving it")
 	}
 }
 
+func (f *fleet) current() map[string]member {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.members // replaced, never changed
+}
+
 func (f *fleet) measure(ctx context.Context, t prober.Target, r prober.Rung) prober.Run {
 	defer f.series.BeginRun(t.Name)()
 	f.plan(t)
-	runner := f.runners[t.Name]
+	runner := f.current()[t.Name].runner
 	run := runner.Run(ctx, r, nil)
 	f.series.SetFacts(t.Name, runner.Facts())
 	return run
@@ -212,20 +300,21 @@ func (f *fleet) measure(ctx context.Context, t prober.Target, r prober.Rung) pro
 func (f *fleet) ObserveRun(run prober.Run) {
 	f.series.ObserveRun(run)
 	if run.Status != prober.Skipped {
-		f.stretch(run.Target)
+		// The rest after a long run keeps all targets of the server waiting.
+		server := f.current()[run.Target].target.Server
+		f.planAll(func(t prober.Target) bool { return t.Server == server })
 	}
+	f.pages.ObserveRun(run)
 	if f.second != nil {
 		f.second.ObserveRun(run)
 	}
 }
 
-// stretch plans every target of a server anew now that a run has ended: the rest after a long one keeps the short ones
-// waiting too.
-func (f *fleet) stretch(target string) {
-	i := slices.IndexFunc(f.targets, func(t prober.Target) bool { return t.Name == target })
-	for _, t := range f.targets {
-		if i >= 0 && t.Server == f.targets[i].Server {
-			f.plan(t)
+// planAll plans the chosen targets anew.
+func (f *fleet) planAll(chosen func(prober.Target) bool) {
+	for _, m := range f.current() {
+		if chosen(m.target) {
+			f.plan(m.target)
 		}
 	}
 }
@@ -235,11 +324,5 @@ func (f *fleet) plan(t prober.Target) {
 	for _, r := range t.Ladder {
 		f.series.SetInterval(t.Name, r, f.scheduler.EffectiveInterval(t.Name, r))
 		f.series.SetNextDue(t.Name, r, f.scheduler.NextDue(t.Name, r))
-	}
-}
-
-func (f *fleet) close() {
-	for _, r := range f.runners {
-		r.Close()
 	}
 }

@@ -123,19 +123,21 @@ func (c *serveCommand) runDemo(ctx context.Context, stdout io.Writer, logger log
 	}
 	defer sim.close()
 	every := prober.Interval(10 * time.Second)
-	target, err := prober.TargetConfig{Name: "demo", URL: sim.url, Model: profile.Model, ProbeConfig: prober.ProbeConfig{
-		Budget: 1, Intervals: prober.RungValues[prober.Interval]{Default: &every, Rungs: map[prober.Rung]prober.Interval{
-			64 << 10: 3 * every, 128 << 10: 3 * every, 192 << 10: 6 * every,
-		}},
-	}}.Target()
+	config, err := prober.Config{Targets: []prober.TargetConfig{{
+		Name: "demo", URL: sim.url, Model: profile.Model, ProbeConfig: prober.ProbeConfig{
+			Budget: 1, Intervals: prober.RungValues[prober.Interval]{Default: &every, Rungs: map[prober.Rung]prober.Interval{
+				64 << 10: 3 * every, 128 << 10: 3 * every, 192 << 10: 6 * every,
+			}},
+		},
+	}}}.Validate()
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "Probing %s at %s, simulated %d times faster than life; a table comes when every rung is measured, in about 40 s.\n",
 		profile.Name, sim.url, demoScale)
-	table := newComparison(sim, target.Ladder, stdout,
+	table := newComparison(sim, config.Targets()[0].Ladder, stdout,
 		fmt.Sprintf("metrics: http://localhost:%s%s, Ctrl-C ends\n", portOf((*c.web.WebListenAddresses)[0]), c.metrics))
-	return c.probe(ctx, []prober.Target{target}, table, logger, lib)
+	return c.probe(ctx, func() (prober.ValidatedConfig, error) { return config, nil }, table, logger, lib)
 }
 
 func portOf(address string) string {
