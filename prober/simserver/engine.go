@@ -41,7 +41,7 @@ type engine struct {
 func newEngine(c Config, words []int32) *engine {
 	e := &engine{
 		profile: c.Profile, faults: c.Faults, scale: c.TimeScale, seed: c.Seed, started: time.Now(), words: words,
-		single: c.Shape == shapeLlama,
+		single: c.Shape == shapeLlama || c.Shape == shapeOllama,
 		done:   make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1),
 		rng:   rand.New(rand.NewPCG(c.Seed, 1)),
 		cache: newCache(c.Profile.PageSize, c.Profile.PoolTokens),

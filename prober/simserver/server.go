@@ -15,15 +15,22 @@ import (
 
 // The shapes.
 const (
-	shapeSGLang = "sglang"
-	shapeVLLM   = "vllm"
-	shapeLlama  = "llamacpp"
-	shapeOpenAI = "openai"
+	shapeSGLang   = "sglang"
+	shapeVLLM     = "vllm"
+	shapeLlama    = "llamacpp"
+	shapeTRTLLM   = "trtllm"
+	shapeLMDeploy = "lmdeploy"
+	shapeOllama   = "ollama"
+	shapeOpenAI   = "openai"
 )
+
+func shapes() []string {
+	return []string{shapeSGLang, shapeVLLM, shapeLlama, shapeTRTLLM, shapeLMDeploy, shapeOllama, shapeOpenAI}
+}
 
 // Config is what a simulated server is made of.
 type Config struct {
-	Shape      string     // "sglang", "vllm", "llamacpp" or "openai": which server it looks like
+	Shape      string     // "sglang", "vllm", "llamacpp", "trtllm", "lmdeploy", "ollama" or "openai": which server it looks like
 	Profile    Profile    // physics
 	TimeScale  float64    // 100: everything takes a hundredth of the time; 0 means 1
 	Seed       uint64     // of all randomness
@@ -87,6 +94,12 @@ func New(c Config) (*Server, error) {
 		s.proto = vllm{s}
 	case shapeLlama:
 		s.proto = llama{s}
+	case shapeTRTLLM:
+		s.proto = trtllm{s}
+	case shapeLMDeploy:
+		s.proto = lmdeploy{s}
+	case shapeOllama:
+		s.proto = ollama{s}
 	default:
 		s.proto = openai{s}
 	}
@@ -99,8 +112,8 @@ func New(c Config) (*Server, error) {
 
 // prepare fills in defaults and what a shape brings with it, and checks the rest.
 func (c *Config) prepare() error {
-	if !slices.Contains([]string{shapeSGLang, shapeVLLM, shapeLlama, shapeOpenAI}, c.Shape) {
-		return fmt.Errorf("shape %q is not one of sglang, vllm, llamacpp, openai", c.Shape)
+	if !slices.Contains(shapes(), c.Shape) {
+		return fmt.Errorf("shape %q is not one of %s", c.Shape, strings.Join(shapes(), ", "))
 	}
 	if c.TimeScale == 0 {
 		c.TimeScale = 1
@@ -114,7 +127,9 @@ func (c *Config) prepare() error {
 	switch c.Shape {
 	case shapeVLLM:
 		c.Profile.PageSize = max(c.Profile.PageSize, 16)
-	case shapeLlama:
+	case shapeTRTLLM:
+		c.Profile.PageSize = max(c.Profile.PageSize, 32)
+	case shapeLlama, shapeOllama:
 		c.Profile.MaxRunning, c.Profile.PageSize, c.Profile.BOS = 1, 1, 1
 	}
 	if c.Options.StreamInterval < 1 {
