@@ -13,7 +13,7 @@ PROMTOOL         := $(BIN)/promtool
 FUZZTIME         := 30s
 SEEDS            := 4
 
-.PHONY: build demo test lint generated exposition bench fuzz cover tools proof clean
+.PHONY: build demo test lint generated exposition rules bench fuzz cover tools proof clean
 
 build:
 	go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o longctx_exporter .
@@ -23,7 +23,7 @@ demo: build
 	./longctx_exporter serve --demo
 
 # The tests come last, so that their own summary ends the output.
-test: tools lint generated exposition
+test: tools lint generated exposition rules
 	go test -race ./...
 
 lint: $(GOLANGCI)
@@ -38,6 +38,12 @@ generated:
 
 exposition: $(PROMTOOL)
 	@for page in collector/testdata/*.golden; do echo "promtool check metrics < $$page"; $(PROMTOOL) check metrics < $$page || exit 1; done
+
+# The rules are right, and their unit tests tell every change of them; go test ./... takes the result from its cache.
+rules: $(PROMTOOL)
+	$(PROMTOOL) check rules --lint=all --lint-fatal deploy/prometheus/longctx.rules.yml
+	$(PROMTOOL) check config deploy/prometheus/prometheus.yml
+	go test -race ./deploy/prometheus
 
 # Speed, and what a plan costs the server at equal error.
 bench:

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,8 +24,9 @@ func watchers() map[string][]string {
 		"LongCtxStepInterceptGrowth":                   {"intercept"},
 		"LongCtxPrefillThroughputDrop":                 {"prefill"},
 		"LongCtxAcceptanceCollapse":                    {"acceptance"},
-		"LongCtxFailing":                               {"outcomes"},
-		"LongCtxNoCleanMeasurement":                    {"outcomes"},
+		"LongCtxFailing":                               {"failing"},
+		"LongCtxNoCleanMeasurement":                    {"unmeasured"},
+		"LongCtxStepTimeGrowthWide":                    {"wide"},
 		"LongCtxOverdue":                               {"schedule"},
 		"LongCtxExporter":                              {"exporter"},
 		"LongCtxConfigReloadFailed":                    {"exporter"},
@@ -36,8 +36,8 @@ func watchers() map[string][]string {
 		"target_context:longctx_accept_confirmed_length:median7d":             {"usual", "week"},
 		"target:longctx_step_slope_seconds_per_token:median7d":                {"usual", "week"},
 		"target:longctx_step_intercept_seconds:median7d":                      {"usual", "week"},
-		"target_context:longctx_rung_reachable:max7d":                         {"outcomes", "memory", "restarts"},
-		"target_context:longctx_probe_last_success_timestamp_seconds:max1d":   {"outcomes", "memory", "restarts"},
+		"target_context:longctx_rung_reachable:max7d":                         {"failing", "memory", "restarts"},
+		"target_context:longctx_probe_last_success_timestamp_seconds:max1d":   {"unmeasured", "memory", "restarts"},
 		"target_context:": {"stale", "restarts"},
 		"target:":         {"slope", "intercept", "restarts"},
 	}
@@ -80,7 +80,7 @@ func TestUnitsTellEveryChangeOfARule(t *testing.T) {
 		}
 	}
 	// What is no rule at all would break any test.
-	if out, err := exec.Command(tool, check...).CombinedOutput(); err != nil {
+	if out, err := command(tool, check...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Logf("%d changes", len(mutants))
@@ -88,7 +88,7 @@ func TestUnitsTellEveryChangeOfARule(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d", m.rule, i), func(t *testing.T) {
 			t.Parallel()
 			for _, name := range watching(m.rule) {
-				if exec.Command(tool, "test", "rules", filepath.Join(dir, strconv.Itoa(i), name+".yml")).Run() != nil {
+				if command(tool, "test", "rules", filepath.Join(dir, strconv.Itoa(i), name+".yml")).Run() != nil {
 					return
 				}
 			}

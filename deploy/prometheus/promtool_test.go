@@ -6,7 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 var (
@@ -27,15 +31,42 @@ func promtool(t *testing.T) string {
 	return path
 }
 
+// command runs promtool on one core, for as many run at once as there are.
+func command(tool string, args ...string) *exec.Cmd {
+	c := exec.Command(tool, args...)
+	c.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=800")
+	return c
+}
+
 func TestRulesAndConfigurationAreValid(t *testing.T) {
 	tool := promtool(t)
 	for _, args := range [][]string{
 		{"check", "rules", "--lint=all", "--lint-fatal", "longctx.rules.yml"},
 		{"check", "config", "prometheus.yml"},
 	} {
-		if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+		if out, err := command(tool, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
+	}
+}
+
+// The alerts on the exporter itself look for this job, and the rest is silent where the rules are not loaded.
+func TestConfigurationFitsTheRules(t *testing.T) {
+	text, err := os.ReadFile("prometheus.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Rules []string `yaml:"rule_files"`
+		Jobs  []struct {
+			Name string `yaml:"job_name"`
+		} `yaml:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(c.Rules, "longctx.rules.yml") || len(c.Jobs) != 1 || !strings.HasPrefix(c.Jobs[0].Name, "longctx") {
+		t.Errorf("rules %q, jobs %+v", c.Rules, c.Jobs)
 	}
 }
 
@@ -65,7 +96,7 @@ func TestUnits(t *testing.T) {
 	for _, s := range suites() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			if out, err := exec.Command(tool, "test", "rules", filepath.Join("tests", s.name+".yml")).CombinedOutput(); err != nil {
+			if out, err := command(tool, "test", "rules", filepath.Join("tests", s.name+".yml")).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})

@@ -7,6 +7,7 @@ import "time"
 func suites() []suite {
 	return []suite{
 		{"steps", minute, minute, stepScenarios()},
+		{"wide", minute, minute, wideScenarios()},
 		{"line", minute, minute, lineScenarios()},
 		{"slope", minute, minute, slopeScenarios()},
 		{"intercept", minute, minute, interceptScenarios()},
@@ -15,7 +16,8 @@ func suites() []suite {
 		{"hourly", minute, minute, hourlyScenarios()},
 		{"prefill", minute, minute, prefillScenarios()},
 		{"acceptance", minute, minute, acceptanceScenarios()},
-		{"outcomes", minute, minute, outcomeScenarios()},
+		{"failing", minute, minute, failingScenarios()},
+		{"unmeasured", minute, minute, unmeasuredScenarios()},
 		{"schedule", minute, minute, scheduleScenarios()},
 		{"exporter", minute, minute, exporterScenarios()},
 		{"usual", hour, hour, usualScenarios()},
@@ -62,6 +64,11 @@ func stepScenarios() []scenario {
 			}}),
 			checks: []check{firing(15*minute, "StepTimeGrowth t 2k", "StepTimeGrowth t 8k")},
 		},
+	}
+}
+
+func wideScenarios() []scenario {
+	return []scenario{
 		{
 			name: "wide is three context lengths, 50 % and 5 ms",
 			exporters: one(

@@ -90,9 +90,8 @@ func tried(context, failed int, unreachable time.Duration, more ...run) rung {
 	return r
 }
 
-func outcomeScenarios() []scenario {
+func failingScenarios() []scenario {
 	clean := run{at: 16 * minute, step: 1}
-	late := rung{context: 8192, every: 20 * minute, runs: []run{{at: 20 * minute, step: 1}}}
 	return []scenario{
 		{
 			name: "the third failure in a row",
@@ -121,6 +120,12 @@ func outcomeScenarios() []scenario {
 				silent(16 * minute),
 			},
 		},
+	}
+}
+
+func unmeasuredScenarios() []scenario {
+	late := rung{context: 8192, every: 20 * minute, runs: []run{{at: 20 * minute, step: 1}}}
+	return []scenario{
 		{
 			name: "never measured, within reach and out of it, and under a budget that brings the first run late",
 			exporters: one(target{name: "t", rungs: []rung{
