@@ -36,7 +36,7 @@ func newSimulateCommand(app *kingpin.Application) *simulateCommand {
 	c.clause = app.Command("simulate", "Serve a simulated inference server whose truth is known, at GET /truth.")
 	c.clause.Flag("listen", "Address to listen on.").Default("127.0.0.1:30000").StringVar(&c.listen)
 	c.clause.Flag("profile", "Model and machine: "+strings.Join(simserver.Profiles(), ", ")+".").StringVar(&c.profile)
-	c.clause.Flag("shape", "Server to look like: sglang, vllm, llamacpp or openai.").Default("sglang").StringVar(&c.config.Shape)
+	c.clause.Flag("shape", "Server to look like: sglang, vllm, llamacpp, trtllm, lmdeploy, ollama or openai.").Default("sglang").StringVar(&c.config.Shape)
 	c.clause.Flag("time-scale", "How many times faster than life.").Default("1").Float64Var(&c.config.TimeScale)
 	c.clause.Flag("seed", "Seed of everything random.").Default("1").Uint64Var(&c.config.Seed)
 	c.clause.Flag("api-key", "Key that clients must send; none if not given.").StringVar(&c.config.APIKey)

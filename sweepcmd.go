@@ -54,7 +54,7 @@ func newSweepCommand(app *kingpin.Application, file *configFile) *sweepCommand {
 	text("precision", "Wanted relative standard error of the step time, like 3%.", &c.precision)
 	text("timeout", "Longest time for one request: auto, or like 90s.", &c.timeout)
 	text("api", "Endpoint family: auto, completions, chat or native.", &c.api)
-	text("dialect", "How the server is spoken to: auto, sglang, vllm, llamacpp or openai.", &c.dialect)
+	text("dialect", "How the server is spoken to: auto, sglang, vllm, llamacpp, trtllm, lmdeploy, ollama or openai.", &c.dialect)
 	text("replica", "Data-parallel rank, slot or sticky key to pin.", &c.replica)
 	text("http.credentials-file", "File with the server's API key.", &c.credentials)
 	text("output", "Form of the result: "+strings.Join(sweep.Outputs(), ", ")+".", &c.output)

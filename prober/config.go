@@ -271,7 +271,8 @@ func (t TargetConfig) checkNames() error {
 
 // checkWords checks values that come out of a closed set.
 func (t TargetConfig) checkWords(out Target) error {
-	if err := oneOf("dialect", out.Dialect, inference.Auto, inference.SGLang, inference.VLLM, inference.LlamaCpp, inference.OpenAI); err != nil {
+	if err := oneOf("dialect", out.Dialect, inference.Auto, inference.SGLang, inference.VLLM, inference.LlamaCpp, inference.TRTLLM,
+		inference.LMDeploy, inference.Ollama, inference.OpenAI); err != nil {
 		return err
 	}
 	if err := oneOf("api", out.API, inference.AutoAPI, inference.Completions, inference.Chat, inference.Native); err != nil {

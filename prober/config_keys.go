@@ -88,7 +88,7 @@ type TargetConfig struct {
 	// Default: the first that the server lists
 	// Example: kimi-k2.6
 	Model string `yaml:"model,omitempty"`
-	// Dialect is how the server is spoken to: auto, sglang, vllm, llamacpp or openai.
+	// Dialect is how the server is spoken to: auto, sglang, vllm, llamacpp, trtllm, lmdeploy, ollama or openai.
 	//
 	// Default: `auto`
 	// Example: vllm

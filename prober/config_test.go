@@ -115,7 +115,7 @@ func TestBadConfig(t *testing.T) {
 		"decode_negative":  `line 4: decode_tokens "-5" is neither auto nor a number from 1 up`,
 		"decode_rung":      `line 4: context length "128q" is neither a number of tokens nor like 8k`,
 		"decode_zero":      `line 4: decode_tokens "0" is neither auto nor a number from 1 up`,
-		"dialect":          `targets[0].dialect "sgl" is none of auto, sglang, vllm, llamacpp, openai`,
+		"dialect":          `targets[0].dialect "sgl" is none of auto, sglang, vllm, llamacpp, trtllm, lmdeploy, ollama, openai`,
 		"duplicate_key":    `line 2: key "budget" is already on line 1`,
 		"duplicate_name":   `targets[1].name "a" is already used by targets[0]`,
 		"empty":            `there are no targets: list at least one server under "targets"`,
