@@ -271,6 +271,8 @@ The file is YAML, named by ` + "`--config.file`" + `. ` + "`longctx_exporter che
 with 0 if it is valid. An unknown key, a key that is there twice and a value of the wrong kind are errors; an error is one sentence that
 names the line or the path, like ` + "`targets[0].plan`" + `, and never quotes a secret. Relative paths are relative to the file's folder.
 
+SIGHUP makes the daemon read the file again; targets that did not change go on as they were, and a file with an error changes nothing.
+
 Brackets mark what may be left out. Placeholders:
 
 `)
