@@ -47,7 +47,7 @@ type panel struct {
 // build makes the panel of a kind with what only that kind has.
 func (p panel) build(kind string, options, custom any, targets []variants.Dataquery) dashboard.Panel {
 	color := dashboard.FieldColor{Mode: dashboard.FieldColorModeIdPaletteClassic}
-	thresholds := dashboard.ThresholdsConfig{Mode: dashboard.ThresholdsModeAbsolute, Steps: steps(grey)}
+	thresholds := dashboard.ThresholdsConfig{Mode: dashboard.ThresholdsModeAbsolute, Steps: steps(plain)}
 	if p.thresholds != nil {
 		thresholds.Steps = p.thresholds
 	}

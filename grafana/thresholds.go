@@ -21,7 +21,8 @@ const (
 	yellow = "yellow"
 	orange = "orange"
 	red    = "red"
-	grey   = "text"
+	grey   = "#8e8e8e"
+	plain  = "text" // that of the text, where a number means neither good nor bad
 )
 
 // from is a step that colours values from v up.
