@@ -260,6 +260,18 @@ func TestChatOnly(t *testing.T) {
 	}
 }
 
+// TestStickyKey sends it where a dialect has no rank or slot to pin, to the server's own API too.
+func TestStickyKey(t *testing.T) {
+	for dialect, path := range map[Dialect]string{TRTLLM: "/v1/completions", LMDeploy: "/generate", Ollama: "/v1/completions", OpenAI: "/v1/completions"} {
+		script := "exchange POST " + path + "\nassert-request-header X-Session-Id: a\n" + oneAnswer
+		scripted(t, script, Options{Dialect: dialect, Model: "m", Replica: "a"}, func(t *testing.T, c *Client, _ *wireServer) {
+			if _, err := c.Complete(t.Context(), Request{Prompt: words, MaxTokens: 1}); err != nil {
+				t.Errorf("%s: %v", dialect, err)
+			}
+		})
+	}
+}
+
 func TestFallBack(t *testing.T) {
 	const script = "exchange POST /v1/completions\nstatus 404\nat 0 send text {\"detail\":\"Not Found\"}\nat 0 end\nexchange POST /v1/chat/completions\n" + oneAnswer
 	scripted(t, script, Options{Dialect: OpenAI, API: AutoAPI, Model: "m"}, func(t *testing.T, c *Client, s *wireServer) {

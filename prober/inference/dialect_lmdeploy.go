@@ -22,6 +22,7 @@ func (lmDeploy) takesIDs(api API) bool { return api == Native }
 func (lmDeploy) leg(api API, s session, r Request) (legRequest, error) {
 	if api != Native {
 		l := openAILeg(api, s, r)
+		l.stick(s.replica)
 		l.fields = append(l.fields, may("top_k", 1))
 		return l, nil
 	}
@@ -31,6 +32,7 @@ func (lmDeploy) leg(api API, s session, r Request) (legRequest, error) {
 	if r.Prompt.text {
 		l.open = `"prompt":`
 	}
+	l.stick(s.replica)
 	return l, nil
 }
 

@@ -24,6 +24,7 @@ func (ollama) takesIDs(API) bool { return false }
 
 func (ollama) leg(api API, s session, r Request) (legRequest, error) {
 	l := openAILeg(api, s, r)
+	l.stick(s.replica)
 	l.fields = slices.DeleteFunc(l.fields, func(f field) bool { return f.name == "ignore_eos" })
 	return l, nil
 }

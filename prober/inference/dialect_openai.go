@@ -16,10 +16,15 @@ func (openAI) takesIDs(API) bool                                   { return fals
 
 func (openAI) leg(api API, s session, r Request) (legRequest, error) {
 	l := openAILeg(api, s, r)
-	if s.replica != "" {
-		l.header = http.Header{"X-Session-Id": {s.replica}} // a sticky key
-	}
+	l.stick(s.replica)
 	return l, nil
+}
+
+// stick asks whatever balances the load to send all legs to one replica.
+func (l *legRequest) stick(key string) {
+	if key != "" {
+		l.header = http.Header{"X-Session-Id": {key}}
+	}
 }
 
 func (openAI) describe(context.Context, *Client, modelList, *Facts) {}

@@ -17,6 +17,7 @@ func (trtLLM) takesIDs(api API) bool { return api == Completions }
 
 func (trtLLM) leg(api API, s session, r Request) (legRequest, error) {
 	l := openAILeg(api, s, r)
+	l.stick(s.replica)
 	l.fields = append(l.fields, continuousUsage())
 	if api == Chat && r.Salt != "" { // completions have no such field
 		l.fields = append(l.fields, may("cache_salt", r.Salt))
