@@ -10,7 +10,7 @@ func fleet() Dashboard {
 	return frame(fleetUID, "Long context / Fleet",
 		"Is anything wrong, where, since when, and can the measurement be trusted? Read the top line, then open the coloured row of the ladder.",
 		variables(true), []row{
-			{"Now", fleetNow()},
+			{"Now", append(fleetCounts(), fleetWorst()...)},
 			{"Ladder", []dashboard.Panel{ladder(), statesPanel(rungOfTarget, 24, 10)}},
 			{"Step time against context", []dashboard.Panel{fleetCurve(), slopePanel("{{target}}", 12), interceptPanel("{{target}}", 12)}},
 			{"What a user feels", []dashboard.Panel{ttftPanel(rungOfTarget, 8), prefillPanel(rungOfTarget, 8), decodePanel(rungOfTarget, 8)}},
@@ -18,7 +18,8 @@ func fleet() Dashboard {
 		})
 }
 
-func fleetNow() []dashboard.Panel {
+// fleetCounts count what should not be.
+func fleetCounts() []dashboard.Panel {
 	return []dashboard.Panel{
 		number(panel{
 			title: "Alerts firing", unit: "none", empty: "0", width: 3, height: 4, thresholds: anyIs(orange),
@@ -47,6 +48,12 @@ func fleetNow() []dashboard.Panel {
 			},
 			queries: []query{{expr: orZero("count(" + outOfReach() + ")")}},
 		}),
+	}
+}
+
+// fleetWorst are the worst values of the fleet.
+func fleetWorst() []dashboard.Panel {
+	return []dashboard.Panel{
 		number(panel{
 			title: "Worst step growth", unit: "percentunit", empty: noUsual, width: 4, height: 4, thresholds: stepChange(),
 			about: about{

@@ -14,7 +14,7 @@ func longContext() Dashboard {
 	return frame(contextUID, "Long context / Target",
 		"What changed on this target? Read the curve, then the signature table from left to right.",
 		variables(false), []row{
-			{"The curve", theCurve()},
+			{"The curve", append([]dashboard.Panel{curve()}, figures()...)},
 			{"What changed", []dashboard.Panel{signature(), words("How to read the signature", reading, 10, 12), rungTable()}},
 			{"Steps", []dashboard.Panel{
 				stepsByRung(), growthByRung(), slopePanel("{{target}}", 8), interceptPanel("{{target}}", 8), fitPanel(),
@@ -39,24 +39,28 @@ const reading = `| slope | intercept | acceptance | prefill | reading | first ac
 
 Only the longest rung slower: the KV pool is nearly full.`
 
-func theCurve() []dashboard.Panel {
+func curve() dashboard.Panel {
 	queries := []query{
 		{ref: "now", expr: "max by (context) (" + ofRung(stepFresh) + ")"},
 		{ref: "usual", expr: "max by (context) (" + ofRung(stepMedian) + ")"},
 		{ref: "line", expr: "max by (context) (" + line() + ")"},
 		{ref: "predicted", expr: "max by (context) (" + joined(ofRung(stepExpected)) + ")"},
 	}
+	return overContext(panel{
+		title: "Step time by context", unit: "s", empty: noClean, width: 16, height: 12,
+		about: about{
+			what: "Seconds per decode step against context length: the latest fresh value (now), the median of the week before (usual), the line that slope and intercept give (line), and what the shorter rungs predict (predicted).",
+			bad:  "Now steeper than usual: cost that grows with context. Now lifted in parallel: cost that does not. Now above predicted at the long end: growth faster than a line.",
+			do:   "Read which of the two it is from the signature below, and act on its row.",
+		},
+		queries: queries, transforms: curves(queries),
+		overrides: []dashboard.DashboardFieldConfigSourceOverrides{dashed("usual"), dashed("line"), dashed("predicted")},
+	})
+}
+
+// figures are the numbers beside the curve.
+func figures() []dashboard.Panel {
 	return []dashboard.Panel{
-		overContext(panel{
-			title: "Step time by context", unit: "s", empty: noClean, width: 16, height: 12,
-			about: about{
-				what: "Seconds per decode step against context length: the latest fresh value (now), the median of the week before (usual), the line that slope and intercept give (line), and what the shorter rungs predict (predicted).",
-				bad:  "Now steeper than usual: cost that grows with context. Now lifted in parallel: cost that does not. Now above predicted at the long end: growth faster than a line.",
-				do:   "Read which of the two it is from the signature below, and act on its row.",
-			},
-			queries: queries, transforms: curves(queries),
-			overrides: []dashboard.DashboardFieldConfigSourceOverrides{dashed("usual"), dashed("line"), dashed("predicted")},
-		}),
 		number(panel{
 			title: "Slope", unit: unitSlope, empty: noLine, width: 4, height: 4,
 			about: about{
