@@ -372,15 +372,20 @@ func TestComparison(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer runner.Close()
-	run := runner.Run(t.Context(), 1024, nil)
-	if run.Status == prober.Failed {
-		t.Fatal(run.Message)
-	}
 	var out bytes.Buffer
 	table := newComparison(sim, []prober.Rung{1024, 2048}, &out, "the end\n")
-	known, err := table.truth(run)
-	if err != nil || !(known.ttft > 0 && known.step > 0 && known.accept >= 1) {
-		t.Errorf("%+v, %v", known, err)
+	var run prober.Run
+	var known truth
+	for tries := 0; known.step == 0; tries++ { // a busy machine may spoil the cold legs, after which no long leg is sent
+		if run = runner.Run(t.Context(), 1024, nil); run.Status == prober.Failed || tries == 50 {
+			t.Fatal(run.Message)
+		}
+		if known, err = table.truth(run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !(known.ttft > 0 && known.accept >= 1) {
+		t.Errorf("%+v", known)
 	}
 	run.Status = prober.Accepted
 	table.ObserveRun(run)

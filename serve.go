@@ -94,11 +94,7 @@ func (c *serveCommand) probe(ctx context.Context, load loadFunc, second prober.R
 		return err
 	}
 	defer s.hangup()
-	// Whoever sends or reads slowly or not at all must not hold the places of those who scrape.
-	server := &http.Server{
-		Handler: c.mux(s, lib), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
-		IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 32 << 10,
-	}
+	server := newServer(c.mux(s, lib))
 	level.Info(logger).Log("msg", "starting", "version", programVersion(), "targets", len(s.config.Load().Targets()))
 
 	group, ctx := errgroup.WithContext(ctx)
@@ -130,6 +126,15 @@ func (c *serveCommand) probe(ctx context.Context, load loadFunc, second prober.R
 	err = group.Wait()
 	level.Info(logger).Log("msg", "stopped")
 	return err
+}
+
+// newServer bounds what a visitor may send and how long that may take: whoever is slow or idle must not hold the places of
+// those who scrape.
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 32 << 10,
+	}
 }
 
 // mux is every page of the daemon.

@@ -141,6 +141,8 @@ func newLeg(l prober.Leg, left *int) Leg {
 
 // clean makes text that a server had a hand in fit for a page: bounded, on one line, of visible characters alone.
 func clean(s string) string {
+	s = strings.TrimSpace(s)
+	s = s[:min(len(s), (maxText+1)*utf8.UTFMax)] // the rest would be dropped
 	n := 0
 	return strings.Map(func(r rune) rune {
 		switch n++; {
@@ -154,7 +156,7 @@ func clean(s string) string {
 			return r
 		}
 		return utf8.RuneError
-	}, strings.TrimSpace(s))
+	}, s)
 }
 
 // seconds are those of a duration to the microsecond, 0 for one below.
