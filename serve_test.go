@@ -33,7 +33,7 @@ import (
 	"longctx_exporter/prober"
 )
 
-// refusing is a server that counts requests and refuses them with what it was sent.
+// refusing is a server that refuses requests and says what credentials it was sent.
 func refusing(t *testing.T) string {
 	t.Helper()
 	return answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -284,19 +284,6 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// TestStopping holds a run open past its end: until it is left behind, the daemon says that it is not ready.
-func TestStopping(t *testing.T) {
-	slow, asked, gone := hanging(t)
-	config := file(t, fmt.Sprintf("ladder: [1k]\nintervals: 1s\ntargets: [{name: a, url: '%s'}]\n", slow))
-	d := startDaemon(t, "--config.file="+config)
-	<-asked
-	d.stop(t)
-	<-gone
-	if got := d.stderr.String(); !strings.Contains(got, "msg=stopped") {
-		t.Error(got)
-	}
-}
-
 // TestSlowVisitors sees that neither slow nor endless requests are waited for without end.
 func TestSlowVisitors(t *testing.T) {
 	s := newServer(http.NotFoundHandler())
@@ -367,6 +354,9 @@ targets:
 	}
 	if _, body := do(t, http.DefaultClient, http.MethodGet, d.url+"/config", nil); strings.Count(body, "<secret>") != 4 {
 		t.Errorf("the configuration does not show where secrets are:\n%s", body)
+	}
+	if status, text := do(t, http.DefaultClient, http.MethodPost, d.url+"/-/reload", nil); status != http.StatusOK || !strings.Contains(d.stderr.String(), "targets_kept=3") {
+		t.Errorf("%d %s: reloading the same file touches targets:\n%s", status, text, d.stderr)
 	}
 	look("the log", d.stderr.String())
 	d.stop(t)
