@@ -17,7 +17,7 @@ const (
 	prefillNoise   = 0.01      // relative standard deviation of a cold TTFT where nothing better is known
 	warmNoise      = 0.10      // and of a warm one
 	leastSpread    = 0.15      // relative distance of one pair from the median that is always accepted
-	noiseLimit     = 0.05      // share of a two-point difference that may be prefill noise
+	noiseLimit     = 0.017     // share of a two-point difference that may be prefill noise, one standard deviation
 )
 
 // keepPrefill puts what the cold legs measured into the sample.
@@ -200,14 +200,18 @@ func (e *execution) lessons(pairs []pairLegs) (rungMemory, bool) {
 	}
 	now.step = now.tau / rate
 	var prefills []float64
+	usual := warmNoise
 	for _, p := range pairs {
+		if p.short.Kind == cold {
+			usual = prefillNoise
+		}
 		prefills = append(prefills, shortSeconds(p.short))
 		if e.streamed(p.long) {
 			prefills = append(prefills, p.long.Response.TTFT.Seconds())
 		}
 	}
 	if now.jitter, ok = estimate.StandardDeviation(prefills); !ok {
-		now.jitter = warmNoise * prefills[0]
+		now.jitter = usual * prefills[0]
 	}
 	return now, true
 }
@@ -243,7 +247,7 @@ func (e *execution) evaluate(ctx context.Context, prefill coldPrefill, pairs []p
 			return err
 		}
 	}
-	if noise, ok := e.differenceNoise(pairs, c); ok && method == "two_point" && noise > max(noiseLimit, e.target.Precision) {
+	if noise, ok := e.differenceNoise(pairs, c); ok && method == "two_point" && noise > noiseLimit {
 		return reject(Implausible, "the difference of %.3g s is within its noise (±%.0f %%): more decode tokens are needed", basis.Seconds, 100*noise)
 	}
 	s.Method = method

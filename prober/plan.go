@@ -215,6 +215,12 @@ func (e *execution) finishAsPair(ctx context.Context, c coldPrefill, m int) erro
 		if err != nil {
 			return err
 		}
+		if more := e.moreDecodeTokens(pairLegs{short, long}, m); more > m && len(pairs) == 0 {
+			m = more
+			if long, err = e.longCold(ctx, short, m); err != nil {
+				return err
+			}
+		}
 		pairs = append(pairs, pairLegs{short, long})
 		cheap := shortSeconds(short) < repeatBelow.Seconds() && e.target.DecodeTokens.At(e.rung) == 0
 		if !cheap || len(pairs) == mostPairs || e.preciseEnough(pairs) {
@@ -225,6 +231,19 @@ func (e *execution) finishAsPair(ctx context.Context, c coldPrefill, m int) erro
 		}
 	}
 	return e.evaluate(ctx, c, pairs)
+}
+
+// moreDecodeTokens is the M that a pair should have had whose difference drowns in the noise of its prefills: without a stream
+// nothing but more tokens helps.
+func (e *execution) moreDecodeTokens(p pairLegs, m int) int {
+	pairs := []pairLegs{p}
+	noise, ok := e.differenceNoise(pairs, e.compare(pairs))
+	now, learnt := e.lessons(pairs)
+	if !learnt || ok && (noise <= noiseLimit || e.streamed(p.long)) {
+		return m
+	}
+	e.decode = nil // the counters hold steps of a leg that is not used
+	return min(e.decodeTokens(now), e.roomForDecode())
 }
 
 // longCold sends the long leg of a cold pair.

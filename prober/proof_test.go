@@ -57,6 +57,7 @@ func scenes() []scene {
 		{name: "prefix partly evicted", profile: kimi, options: told, faults: simserver.Faults{PartialEvict: 0.3}, dirty: true},
 		{name: "the same, hidden", profile: kimi, faults: simserver.Faults{PartialEvict: 0.3, HideCached: true}, dirty: true},
 		{name: "proxy buffers all", profile: kimi, options: told, faults: simserver.Faults{BufferProxy: true}, dirty: true},
+		{name: "the same, little told", profile: kimi, faults: simserver.Faults{BufferProxy: true}, dirty: true},
 		{name: "proxy buffers 4 KiB", profile: dense, options: told, faults: simserver.Faults{BufferBytes: 4096}, dirty: true, shapes: counting},
 		{name: "chunks merge", profile: kimi, options: told, faults: simserver.Faults{MergeChunks: 0.2}, dirty: true, shapes: counting},
 		{name: "early stops", profile: kimi, options: told, faults: simserver.Faults{EarlyStop: 0.3}, dirty: true},
