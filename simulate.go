@@ -104,7 +104,7 @@ func (s *simulation) close() {
 
 // The demonstration: quick enough to watch, slow enough that a millisecond of this machine is no large part of a step.
 const (
-	demoScale = 40
+	demoScale = 50
 	demoTries = 3 // rounds after which the table shows what is there
 )
 
@@ -122,12 +122,10 @@ func (c *serveCommand) runDemo(ctx context.Context, stdout io.Writer, logger log
 		return err
 	}
 	defer sim.close()
-	every := prober.Interval(10 * time.Second)
+	every := prober.Interval(25 * time.Second) // what is 2.5 intervals old leaves the metrics: longer than a pass over the ladder
 	config, err := prober.Config{Targets: []prober.TargetConfig{{
 		Name: "demo", URL: sim.url, Model: profile.Model, ProbeConfig: prober.ProbeConfig{
-			Budget: 1, Intervals: prober.RungValues[prober.Interval]{Default: &every, Rungs: map[prober.Rung]prober.Interval{
-				64 << 10: 3 * every, 128 << 10: 3 * every, 192 << 10: 6 * every,
-			}},
+			Budget: 1, Intervals: prober.RungValues[prober.Interval]{Default: &every},
 		},
 	}}}.Validate()
 	if err != nil {
