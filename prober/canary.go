@@ -77,6 +77,23 @@ func (e *execution) checkCanaries(ctx context.Context) error {
 	return nil
 }
 
+// confirmPrefill sends one more cold leg at the end of a rung's first run on a server that tells nothing of its load: those
+// before may have agreed because the same others were there. Later runs, and long rungs, have an expectation to be held against.
+func (e *execution) confirmPrefill(ctx context.Context, c coldPrefill) error {
+	_, known := e.memory.cold[e.rung]
+	if e.before != nil || known || len(c.legs) < 2 || c.seconds() >= repeatBelow.Seconds() {
+		return nil
+	}
+	leg, _, err := e.coldLeg(ctx, len(e.run.Legs))
+	if err != nil {
+		return err
+	}
+	if now, then := shortSeconds(leg), c.seconds(); math.Abs(now-then) > agreement*then {
+		return reject(Inconsistent, "a cold leg took %.3g s to the first token after the decode legs, %.3g s before them", now, then)
+	}
+	return nil
+}
+
 // strained says in what a canary is slower than all of them let expect; "" where it is not.
 func (c canary) strained(songs []canary) string {
 	for _, m := range []struct {
@@ -129,11 +146,11 @@ const (
 	rarely    = 0.1  // of all gaps: more of them are chunks that merge, not pauses
 )
 
-// paces are the median gaps of the quickest and the slowest block of chunks; 0 and 0 where there is no whole block.
+// paces are the usual gaps of the quickest and the slowest block of chunks; 0 and 0 where there is no whole block.
 func paces(gaps []float64) (least, most float64) {
 	const block = 8
 	for ; len(gaps) >= block; gaps = gaps[block:] {
-		m, ok := estimate.Median(gaps[:block])
+		m, ok := estimate.Quantile(gaps[:block], usually) // chunks that merge leave it alone
 		if !ok {
 			break
 		}
@@ -149,7 +166,7 @@ func paces(gaps []float64) (least, most float64) {
 // number.
 func pauses(gaps []float64) (share float64, n int) {
 	usual, ok := estimate.Median(gaps)
-	if !ok {
+	if !ok || len(gaps) < many {
 		return 0, 0
 	}
 	var span float64

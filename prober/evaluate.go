@@ -58,7 +58,7 @@ type comparison struct {
 	two    []estimate.Difference // long less short
 	stream []estimate.Difference // within the long leg, from its first chunk to its last; nil where a stamp cannot be trusted
 	gaps   []float64             // seconds between chunks, first gaps left out; nil as above
-	pace   []float64             // median gap of each long leg
+	pace   []float64             // usual gap of each long leg
 	single []float64             // those of legs whose every chunk was one step
 	source string                // of the steps
 }
@@ -102,8 +102,8 @@ func (e *execution) differences(c *comparison, pairs []pairLegs, steps []int) {
 		c.stream = append(c.stream, estimate.Difference{Seconds: span, Tokens: tokens, Steps: steps[i]})
 		gaps, single := stepGaps(p.long.Response, steps[i])
 		c.gaps = append(c.gaps, gaps...)
-		if median, ok := estimate.Median(gaps); ok {
-			c.pace = append(c.pace, median)
+		if usual, ok := estimate.Quantile(gaps, usually); ok {
+			c.pace = append(c.pace, usual)
 		}
 		if single {
 			c.single = append(c.single, gaps...)
@@ -224,6 +224,9 @@ func (e *execution) evaluate(ctx context.Context, prefill coldPrefill, pairs []p
 	if err := e.certify(ctx); err != nil {
 		return err
 	}
+	if err := e.confirmPrefill(ctx, prefill); err != nil {
+		return err
+	}
 	c := e.compare(pairs)
 	if err := e.checkSources(pairs, c.source); err != nil {
 		return err
@@ -314,7 +317,7 @@ func (e *execution) checkColdPairs(pairs []pairLegs) error {
 func (c comparison) perPair() bool { return c.source != "" && c.source != "counters" }
 
 // checkSpread says whether three or more pairs tell the same story: one that stands further apart than the spread of single
-// gaps explains was disturbed. Where the steps of a pair are not known, its median gap stands for the step.
+// gaps explains was disturbed. Where the steps of a pair are not known, its usual gap stands for the step.
 func checkSpread(c comparison) error {
 	each := c.pace
 	if c.perPair() {

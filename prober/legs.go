@@ -132,7 +132,10 @@ const (
 	repeatBelow = 30 * time.Second
 	cheapBelow  = 5 * time.Second // below which a third one costs nothing
 	agreement   = 0.05
-	surprise    = 0.15 // relative deviation from the expected TTFT that asks for a second cold leg, however long
+
+	restBeforeBelief = 30 * time.Second
+	dawdle           = 0.04 // relative slowness that is not believed at once of a server that tells nothing of its load
+	surprise         = 0.15 // relative deviation from the expected TTFT that asks for a second cold leg, however long
 )
 
 // coldLegs sends short legs on prompts that no cache has seen until two agree; three where the server has not shown that it
@@ -141,10 +144,17 @@ const (
 func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, error) {
 	const most = 5
 	var legs []Leg
-	for {
+	for rested := false; ; {
 		leg, b, err := e.coldLeg(ctx, len(legs)+1)
 		if err != nil {
 			return coldPrefill{}, err
+		}
+		if !rested && !single && e.before == nil && e.dawdling(shortSeconds(leg)) {
+			if err := sleep(ctx, restBeforeBelief); err != nil {
+				return coldPrefill{}, err
+			}
+			rested, legs = true, nil
+			continue
 		}
 		legs = append(legs, leg)
 		c := coldPrefill{legs: agreeing(legs), last: leg, built: b}
@@ -207,6 +217,13 @@ func agreeing(legs []Leg) []Leg {
 func (e *execution) surprise(seconds float64) (fast, slow bool) {
 	expected := e.memory.expectedCold(e.rung).Seconds()
 	return seconds < (1-surprise)*expected, expected > 0 && seconds > (1+surprise)*expected
+}
+
+// dawdling says whether a cold TTFT is a little slower than expected. Where the server tells nothing of its load, that may be
+// others, who are given time to end before it is believed.
+func (e *execution) dawdling(seconds float64) bool {
+	expected := e.memory.expectedCold(e.rung).Seconds()
+	return expected > 0 && seconds > (1+dawdle)*expected
 }
 
 // asExpected says whether something speaks for a cold leg having been computed: the server's count, or the time that was

