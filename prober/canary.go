@@ -88,7 +88,7 @@ func (e *execution) confirmPrefill(ctx context.Context, c coldPrefill) error {
 	if err != nil {
 		return err
 	}
-	if now, then := shortSeconds(leg), c.seconds(); math.Abs(now-then) > agreement*then {
+	if now, then := shortSeconds(leg), c.seconds(); math.Abs(now-then) > max(agreement*then, jitterFloor) {
 		return reject(Inconsistent, "a cold leg took %.3g s to the first token after the decode legs, %.3g s before them", now, then)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -133,6 +134,9 @@ const (
 	cheapBelow  = 5 * time.Second // below which a third one costs nothing
 	agreement   = 0.05
 
+	noisyAgreement = 0.10  // of the median of all, where the server is noisier
+	jitterFloor    = 0.002 // seconds that no two answers of one server agree better than
+
 	restBeforeBelief = 30 * time.Second
 	dawdle           = 0.04 // relative slowness that is not believed at once of a server that tells nothing of its load
 	surprise         = 0.15 // relative deviation from the expected TTFT that asks for a second cold leg, however long
@@ -157,7 +161,7 @@ func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, err
 			continue
 		}
 		legs = append(legs, leg)
-		c := coldPrefill{legs: agreeing(legs), last: leg, built: b}
+		c := coldPrefill{legs: agreeing(legs, shortSeconds(leg), agreement), last: leg, built: b}
 		seconds := shortSeconds(leg)
 		wanted := 2
 		switch fast, slow := e.surprise(seconds); {
@@ -168,6 +172,9 @@ func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, err
 		}
 		switch {
 		case single || len(c.legs) >= wanted:
+			return c, nil
+		case len(legs) == most && len(majority(legs)) > most/2:
+			c.legs = majority(legs)
 			return c, nil
 		case len(legs) == most:
 			return coldPrefill{}, reject(Inconsistent, "cold legs of the same length took from %.3g to %.3g s to the first token",
@@ -200,16 +207,21 @@ func (e *execution) coldLeg(ctx context.Context, run int) (Leg, built, error) {
 	}
 }
 
-// agreeing are the legs that come within agreement of the newest one, itself included.
-func agreeing(legs []Leg) []Leg {
-	newest := shortSeconds(legs[len(legs)-1])
+// agreeing are the legs that come within agreement, or within the jitter of a network, of the given time.
+func agreeing(legs []Leg, seconds, within float64) []Leg {
 	var near []Leg
 	for _, l := range legs {
-		if d := shortSeconds(l) - newest; d <= agreement*newest && -d <= agreement*newest {
+		if math.Abs(shortSeconds(l)-seconds) <= max(within*seconds, jitterFloor) {
 			near = append(near, l)
 		}
 	}
 	return near
+}
+
+// majority are the legs near the median of as many as are sent: a server may be noisier than agreement asks for.
+func majority(legs []Leg) []Leg {
+	sorted := slices.SortedFunc(slices.Values(legs), bySeconds)
+	return agreeing(legs, shortSeconds(sorted[len(sorted)/2]), noisyAgreement)
 }
 
 // surprise says whether a cold TTFT is far from what shorter rungs or earlier runs let expect: faster hints at a hidden cache,

@@ -85,6 +85,7 @@ type leg struct {
 	FinishReason     string          `json:"finish_reason,omitempty"`
 	ErrorClass       inference.Class `json:"error_class"`
 	Error            string          `json:"error"`
+	Discarded        bool            `json:"discarded,omitempty"` // not part of the sample
 }
 
 // fit is the line of step time over context.
@@ -176,6 +177,7 @@ func newLeg(l prober.Leg) leg {
 		FinishReason:     clean(answer.FinishReason, maxName),
 		ErrorClass:       l.ErrorClass,
 		Error:            clean(l.Error, maxMessage),
+		Discarded:        l.Discarded,
 	}
 	if chunks := len(answer.Chunks); answer.Streamed {
 		out.Chunks = &chunks
