@@ -217,6 +217,9 @@ func (e *execution) finishAsPair(ctx context.Context, c coldPrefill, m int) erro
 		}
 		if more := e.moreDecodeTokens(pairLegs{short, long}, m); more > m && len(pairs) == 0 {
 			m = more
+			if err := e.readBeforeDecode(ctx); err != nil { // the counters hold steps of a leg that is not used
+				return err
+			}
 			if long, err = e.longCold(ctx, short, m); err != nil {
 				return err
 			}
@@ -242,7 +245,6 @@ func (e *execution) moreDecodeTokens(p pairLegs, m int) int {
 	if !learnt || ok && (noise <= noiseLimit || e.streamed(p.long)) {
 		return m
 	}
-	e.decode = nil // the counters hold steps of a leg that is not used
 	return min(e.decodeTokens(now), e.roomForDecode())
 }
 
