@@ -233,3 +233,22 @@ func (d *disturbance) breaks(s *Server, c *call, sp speaker, st *stream, tokens 
 
 // unix is a time in seconds since 1970.
 func unix(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+
+// openAIChunk is the envelope that every OpenAI-compatible server sends.
+func (c *call) openAIChunk(created int64, model string, choices []any) object {
+	kind := "text_completion"
+	if c.chat {
+		kind = "chat.completion.chunk"
+	}
+	if choices == nil {
+		choices = []any{}
+	}
+	return object{"id": c.id, "object": kind, "created": created, "model": model, "choices": choices}
+}
+
+// quiet is the part of a speaker that says nothing before the first token.
+type quiet struct{}
+
+func (quiet) scheduled()   {}
+func (quiet) progress(int) {}
+func (quiet) ping()        {}

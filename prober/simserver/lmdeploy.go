@@ -127,15 +127,12 @@ func (s lmdeploy) call(r *http.Request, b *body, kind int) (*call, *problem) {
 type lmdeployAnswer struct {
 	lmdeploy
 	*call
+	quiet
 	st      *stream
 	w       http.ResponseWriter
 	kind    int
 	created int64
 }
-
-func (a *lmdeployAnswer) scheduled()   {}
-func (a *lmdeployAnswer) progress(int) {}
-func (a *lmdeployAnswer) ping()        {}
 
 // piece is one event: increments, beside counts that run.
 func (a *lmdeployAnswer) piece(tokens []int32, completion int, finish any) object {

@@ -105,14 +105,11 @@ func (s ollama) call(r *http.Request, b *body, chat bool) (*call, *problem) {
 type ollamaAnswer struct {
 	ollama
 	*call
+	quiet
 	st      *stream
 	w       http.ResponseWriter
 	created int64
 }
-
-func (a *ollamaAnswer) scheduled()   {}
-func (a *ollamaAnswer) progress(int) {}
-func (a *ollamaAnswer) ping()        {}
 
 // piece is a chunk; those of completions have a usage of zeros where one was asked for.
 func (a *ollamaAnswer) piece(text string, finish any) object {

@@ -111,25 +111,15 @@ func (s openai) call(r *http.Request, b *body, chat bool) (*call, *problem) {
 type openaiAnswer struct {
 	openai
 	*call
+	quiet
 	st      *stream
 	w       http.ResponseWriter
 	created int64
 	hasRole bool
 }
 
-func (a *openaiAnswer) scheduled()   {}
-func (a *openaiAnswer) progress(int) {}
-func (a *openaiAnswer) ping()        {}
-
 func (a *openaiAnswer) envelope(choices ...any) object {
-	kind := "text_completion"
-	if a.chat {
-		kind = "chat.completion.chunk"
-	}
-	if choices == nil {
-		choices = []any{}
-	}
-	return object{"id": a.id, "object": kind, "created": a.created, "model": a.config.Profile.Model, "choices": choices}
+	return a.openAIChunk(a.created, a.config.Profile.Model, choices)
 }
 
 func (a *openaiAnswer) choice(text string, finish any) object {

@@ -144,25 +144,15 @@ func (s sglang) openaiCall(r *http.Request, b *body, chat bool) (*call, *problem
 type sglangOpenAI struct {
 	sglang
 	*call
+	quiet
 	st      *stream
 	w       http.ResponseWriter
 	created int64
 	hasRole bool
 }
 
-func (a *sglangOpenAI) scheduled()   {}
-func (a *sglangOpenAI) progress(int) {}
-func (a *sglangOpenAI) ping()        {}
-
 func (a *sglangOpenAI) envelope(choices ...any) object {
-	kind := "text_completion"
-	if a.chat {
-		kind = "chat.completion.chunk"
-	}
-	if choices == nil {
-		choices = []any{}
-	}
-	return object{"id": a.id, "object": kind, "created": a.created, "model": a.body.Model, "choices": choices}
+	return a.openAIChunk(a.created, a.body.Model, choices)
 }
 
 func (a *sglangOpenAI) role() {

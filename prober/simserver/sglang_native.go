@@ -68,14 +68,11 @@ func (s sglang) refuseNative(w http.ResponseWriter, p *problem, stream bool) {
 type sglangNative struct {
 	sglang
 	*call
+	quiet
 	st   *stream
 	w    http.ResponseWriter
 	text string // so far
 }
-
-func (a *sglangNative) scheduled()   {}
-func (a *sglangNative) progress(int) {}
-func (a *sglangNative) ping()        {}
 
 func (a *sglangNative) chunk(tokens, all []int32) { a.st.event(a.answer(tokens, all, false)) }
 

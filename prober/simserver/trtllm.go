@@ -160,25 +160,15 @@ func (s trtllm) call(r *http.Request, b *body, chat bool) (*call, *problem) {
 type trtllmAnswer struct {
 	trtllm
 	*call
+	quiet
 	st      *stream
 	w       http.ResponseWriter
 	created int64
 	hasRole bool
 }
 
-func (a *trtllmAnswer) scheduled()   {}
-func (a *trtllmAnswer) progress(int) {}
-func (a *trtllmAnswer) ping()        {}
-
 func (a *trtllmAnswer) envelope(choices ...any) object {
-	kind := "text_completion"
-	if a.chat {
-		kind = "chat.completion.chunk"
-	}
-	if choices == nil {
-		choices = []any{}
-	}
-	return object{"id": a.id, "object": kind, "created": a.created, "model": a.config.Profile.Model, "choices": choices}
+	return a.openAIChunk(a.created, a.config.Profile.Model, choices)
 }
 
 // role is the chunk that ends in a blank.

@@ -153,6 +153,7 @@ func (s vllm) call(r *http.Request, b *body, chat bool) (*call, *problem) {
 type vllmAnswer struct {
 	vllm
 	*call
+	quiet
 	st      *stream
 	w       http.ResponseWriter
 	created int64
@@ -160,19 +161,8 @@ type vllmAnswer struct {
 	begun   bool
 }
 
-func (a *vllmAnswer) scheduled()   {}
-func (a *vllmAnswer) progress(int) {}
-func (a *vllmAnswer) ping()        {}
-
 func (a *vllmAnswer) envelope(choices ...any) object {
-	kind := "text_completion"
-	if a.chat {
-		kind = "chat.completion.chunk"
-	}
-	if choices == nil {
-		choices = []any{}
-	}
-	return object{"id": a.id, "object": kind, "created": a.created, "model": a.config.Profile.Model, "choices": choices}
+	return a.openAIChunk(a.created, a.config.Profile.Model, choices)
 }
 
 func (a *vllmAnswer) role() {
