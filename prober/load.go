@@ -29,6 +29,11 @@ type Load struct {
 	CorrectDrafts    *float64 // accepted draft tokens
 	FinishedRequests *float64
 	AbortedRequests  *float64
+
+	// The KV pool of one replica, in tokens: of several, that of the one with the least, for a prompt has to fit into a single
+	// one, and which it will be is not known.
+	PoolTokens *float64 // capacity
+	PoolFree   *float64 // what a prompt could get now: free, or taken only by cached prefixes that nobody uses
 }
 
 // blur is by how much a counter's printed value may differ from the true one.
