@@ -163,6 +163,13 @@ func TestBadInput(t *testing.T) {
 		{"method in a path", []string{"--config.file=" + config, "--web.telemetry-path=/m m"}, "is not a path"},
 		{"path that is never asked for", []string{"--config.file=" + config, "--web.telemetry-path=/a/.."}, "is not a path"},
 		{"path of the health check", []string{"--config.file=" + config, "--web.telemetry-path=/-/healthy"}, "is the path of another page"},
+		{"external URL without a scheme", []string{"--config.file=" + config, "--web.external-url=host/longctx"}, "--web.external-url=host/longctx is not a URL like"},
+		{"external URL with a query", []string{"--config.file=" + config, "--web.external-url=http://host/?a"}, "is not a URL like"},
+		{"external URL with a password", []string{"--config.file=" + config, "--web.external-url=http://u:hunter2@host/"}, "is not a URL like"},
+		{"external URL that is none", []string{"--config.file=" + config, "--web.external-url=http://u:hunter2@host:x/"}, "--web.external-url is not a URL like"},
+		{"external URL with a space", []string{"--config.file=" + config, "--web.external-url=http://host/a b"}, `has no path like /longctx`},
+		{"pattern for a prefix", []string{"--config.file=" + config, "--web.route-prefix=/{a}"}, `--web.route-prefix="/{a}" has no path like /longctx`},
+		{"prefix that is never asked for", []string{"--config.file=" + config, "--web.route-prefix=/a/../b"}, "--web.route-prefix="},
 		{"url and target", []string{"sweep", "--config.file=" + config, "--target=a", "--url=http://127.0.0.1:3"}, "give one"},
 		{"host and target", []string{"sweep", "--target=a", "--host=127.0.0.1"}, "give one"},
 		{"ladder beyond memory", []string{"sweep", "--url=" + sim.url, "--ladder=9223372036854775807"}, `--ladder: context length "9223372036854775807" is longer than 16384k tokens`},
@@ -263,13 +270,19 @@ type daemon struct {
 
 func startDaemon(t *testing.T, args ...string) daemon {
 	t.Helper()
+	return startDaemonAt(t, "", args...)
+}
+
+// startDaemonAt starts a daemon whose pages are under a prefix.
+func startDaemonAt(t *testing.T, prefix string, args ...string) daemon {
+	t.Helper()
 	address := freePort(t)
 	d := daemon{url: "http://" + address, stderr: &lockedBuffer{}, code: make(chan int, 1)}
 	go func() {
 		d.code <- run(context.Background(), append(args, "--web.listen-address="+address), io.Discard, d.stderr)
 	}()
 	for range 1000 {
-		if r, err := http.Get(d.url + "/-/healthy"); err == nil {
+		if r, err := http.Get(d.url + prefix + "/-/healthy"); err == nil {
 			r.Body.Close()
 			return d
 		}

@@ -7,16 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/pprof"
-	"path"
-	"regexp"
 	"sync"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/go-kit/log"
 	"github.com/go-kit/log/level"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 	"golang.org/x/sync/errgroup"
@@ -33,22 +29,19 @@ const (
 	endOfRequests = 500 * time.Millisecond // for scrapes that are being answered
 )
 
-// telemetryPath keeps out what the multiplexer would take for a pattern, and ownPath what other pages have.
-var (
-	telemetryPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
-	ownPath       = regexp.MustCompile(`^/(-|config|runs|debug/pprof)(/|$)`)
-)
-
 // serveCommand is the daemon.
 type serveCommand struct {
 	file      *configFile
 	checkOnly bool
 	demo      bool
-	metrics   string // path of the exporter's own metrics
-	history   int    // number of runs that are kept
-	lifecycle bool   // reloading over HTTP
+	metrics   string // path of the exporter's own metrics, under the prefix
+	routes    routes
+	history   int  // number of runs that are kept
+	lifecycle bool // reloading over HTTP
 	pprof     bool
 	web       *web.FlagConfig
+
+	externalURL, routePrefix string // flags that routes are made from
 }
 
 func newServeCommand(app *kingpin.Application, file *configFile) *serveCommand {
@@ -57,6 +50,10 @@ func newServeCommand(app *kingpin.Application, file *configFile) *serveCommand {
 	clause.Flag("config.check", "Check the configuration and exit.").BoolVar(&c.checkOnly)
 	clause.Flag("demo", "Probe a built-in simulated server; needs no configuration.").BoolVar(&c.demo)
 	clause.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").StringVar(&c.metrics)
+	clause.Flag("web.external-url", "URL under which people reach the exporter, such as https://host/longctx behind a reverse proxy.").
+		PlaceHolder("URL").StringVar(&c.externalURL)
+	clause.Flag("web.route-prefix", "Path that requests arrive under; by default that of --web.external-url. Give / where the proxy strips it.").
+		PlaceHolder("PATH").StringVar(&c.routePrefix)
 	clause.Flag("web.enable-lifecycle", "Reload the configuration on POST /-/reload, too.").BoolVar(&c.lifecycle)
 	clause.Flag("web.enable-pprof", "Serve profiles of the exporter itself under /debug/pprof/.").BoolVar(&c.pprof)
 	clause.Flag("history.limit", "How many of the latest runs /runs shows, in 16 MiB at most; 0 keeps none.").Default("1000").IntVar(&c.history)
@@ -68,11 +65,12 @@ func (c *serveCommand) run(ctx context.Context, stdout, stderr io.Writer, logger
 	if c.checkOnly {
 		return c.file.check(stdout, stderr, *c.web.WebConfigFile)
 	}
-	if !telemetryPath.MatchString(c.metrics) || path.Clean(c.metrics) != c.metrics {
-		return fmt.Errorf("--web.telemetry-path=%q is not a path like /metrics", c.metrics)
+	if err := checkMetricsPath(c.metrics); err != nil {
+		return err
 	}
-	if ownPath.MatchString(c.metrics) {
-		return fmt.Errorf("--web.telemetry-path=%s is the path of another page; choose another", c.metrics)
+	var err error
+	if c.routes, err = newRoutes(c.externalURL, c.routePrefix); err != nil {
+		return err
 	}
 	if c.history < 0 {
 		return fmt.Errorf("--history.limit=%d is below 0; 0 keeps no runs", c.history)
@@ -94,7 +92,7 @@ func (c *serveCommand) probe(ctx context.Context, load loadFunc, second prober.R
 		return err
 	}
 	defer s.hangup()
-	server := newServer(c.mux(s, lib))
+	server := newServer(c.routes.handler(c.pages(s, lib)))
 	level.Info(logger).Log("msg", "starting", "version", programVersion(), "targets", len(s.config.Load().Targets()))
 
 	group, ctx := errgroup.WithContext(ctx)
@@ -135,38 +133,6 @@ func newServer(handler http.Handler) *http.Server {
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 32 << 10,
 	}
-}
-
-// mux is every page of the daemon.
-func (c *serveCommand) mux(s *service, lib *slog.Logger) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle(c.metrics, promhttp.InstrumentMetricHandler(s.process, promhttp.HandlerFor(s.series.Gatherer(s.process), promhttp.HandlerOpts{
-		ErrorLog:            slog.NewLogLogger(lib.Handler(), slog.LevelError),
-		EnableOpenMetrics:   true,
-		MaxRequestsInFlight: 40,
-	})))
-	mux.HandleFunc("GET /{$}", s.pages.Status)
-	mux.HandleFunc("GET /runs", s.pages.Runs)
-	mux.HandleFunc("GET /runs/{id}", s.pages.Run)
-	mux.HandleFunc("GET /config", s.serveConfig)
-	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, program+" is healthy.") })
-	mux.HandleFunc("GET /-/ready", s.serveReady)
-	reload := func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "Reloading over HTTP is off: start with --web.enable-lifecycle, or send SIGHUP.", http.StatusForbidden)
-	}
-	if c.lifecycle {
-		reload = s.serveReload
-	}
-	mux.HandleFunc("POST /-/reload", reload)
-	mux.HandleFunc("PUT /-/reload", reload)
-	if c.pprof {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	}
-	return http.NewCrossOriginProtection().Handler(mux) // a web page elsewhere must not reload by a visitor's browser
 }
 
 // fleet is the runners of all targets, the scheduler that calls them and the series that they feed.

@@ -134,7 +134,7 @@ func (c *serveCommand) runDemo(ctx context.Context, stdout io.Writer, logger log
 	fmt.Fprintf(stdout, "Probing %s at %s, simulated %d times faster than life; a table comes when every rung is measured, in about 40 s.\n",
 		profile.Name, sim.url, demoScale)
 	table := newComparison(sim, config.Targets()[0].Ladder, stdout,
-		fmt.Sprintf("metrics: http://localhost:%s%s, Ctrl-C ends\n", portOf((*c.web.WebListenAddresses)[0]), c.metrics))
+		fmt.Sprintf("metrics: http://localhost:%s%s, Ctrl-C ends\n", portOf((*c.web.WebListenAddresses)[0]), c.routes.prefix+c.metrics))
 	return c.probe(ctx, func() (prober.ValidatedConfig, error) { return config, nil }, table, logger, lib)
 }
 
