@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -28,7 +29,7 @@ type simulateCommand struct {
 	clause *kingpin.CmdClause
 	config simserver.Config
 
-	listen, profile string
+	listen, profile, logFile string
 }
 
 func newSimulateCommand(app *kingpin.Application) *simulateCommand {
@@ -37,6 +38,10 @@ func newSimulateCommand(app *kingpin.Application) *simulateCommand {
 	c.clause.Flag("listen", "Address to listen on.").Default("127.0.0.1:30000").StringVar(&c.listen)
 	c.clause.Flag("profile", "Model and machine: "+strings.Join(simserver.Profiles(), ", ")+".").StringVar(&c.profile)
 	c.clause.Flag("shape", "Server to look like: sglang, vllm, llamacpp, trtllm, lmdeploy, ollama or openai.").Default("sglang").StringVar(&c.config.Shape)
+	c.clause.Flag("era", "Version of that server, as named in the error that an unknown one gives; the newest if not given.").StringVar(&c.config.Era)
+	c.clause.Flag("log-file", "File to append the log of such a server to; none if not given.").StringVar(&c.logFile)
+	c.clause.Flag("log-wrap", "What carries the log and wraps its lines: "+strings.Join(simserver.LogWraps(), ", ")+".").StringVar(&c.config.LogWrap)
+	c.clause.Flag("log-requests", "Log a line for each request as SGLang's --log-requests does: text or json.").StringVar(&c.config.Options.LogRequests)
 	c.clause.Flag("time-scale", "How many times faster than life.").Default("1").Float64Var(&c.config.TimeScale)
 	c.clause.Flag("seed", "Seed of everything random.").Default("1").Uint64Var(&c.config.Seed)
 	c.clause.Flag("api-key", "Key that clients must send; none if not given.").StringVar(&c.config.APIKey)
@@ -52,6 +57,14 @@ func (c *simulateCommand) run(ctx context.Context, stdout io.Writer, logger log.
 		return fmt.Errorf("the time scale --time-scale=%g does not let time go on; 1 is the speed of life", c.config.TimeScale)
 	}
 	c.config.Profile = profile
+	if c.logFile != "" {
+		file, err := os.OpenFile(c.logFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("--log-file: %w", err)
+		}
+		defer func() { _ = file.Close() }() // every line has been written by then
+		c.config.Log = file
+	}
 	sim, err := startSimulation(c.config, c.listen)
 	if err != nil {
 		return err

@@ -88,7 +88,7 @@ func (c *counters) observeEnd(j *job) {
 
 // show brings the shown gauges up to date. The lock is held.
 func (e *engine) show() {
-	e.shown = gauges{running: len(e.running), waiting: len(e.queue), used: e.cache.used + e.cache.reserved}
+	e.shown = gauges{running: len(e.running), waiting: len(e.queue), used: e.pool().held}
 }
 
 // observe gives a copy of what the server counts and shows.
@@ -98,12 +98,16 @@ func (e *engine) observe() (counters, gauges) {
 	if !e.faults.StaleGauges {
 		e.show()
 	}
-	c := e.count
+	return e.count.copied(), e.shown
+}
+
+// copied is a copy that no longer moves.
+func (c counters) copied() counters {
 	c.perPosition = slices.Clone(c.perPosition)
 	for _, h := range []*histogram{&c.ttft, &c.e2e, &c.queued, &c.gaps} {
 		h.counts = slices.Clone(h.counts)
 	}
-	return c, e.shown
+	return c
 }
 
 // histogram is a classic one; counts are not cumulative and hold +Inf last.

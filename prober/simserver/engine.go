@@ -18,11 +18,13 @@ type engine struct {
 	seed    uint64
 	started time.Time
 	words   []int32 // what continuations are made of
-	single  bool    // one slot that keeps only its last sequence
+	journal journal
+	single  bool // one slot that keeps only its last sequence
 
 	done    chan struct{}
 	stopped chan struct{}
 	wake    chan struct{}
+	ticked  chan struct{} // closed when no further tick comes
 
 	mu            sync.Mutex
 	rng           *rand.Rand
@@ -42,10 +44,11 @@ func newEngine(c Config, words []int32) *engine {
 	e := &engine{
 		profile: c.Profile, faults: c.Faults, scale: c.TimeScale, seed: c.Seed, started: time.Now(), words: words,
 		single: c.Shape == shapeLlama || c.Shape == shapeOllama,
-		done:   make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1),
-		rng:   rand.New(rand.NewPCG(c.Seed, 1)),
-		cache: newCache(c.Profile.PageSize, c.Profile.PoolTokens),
-		count: newCounters(c.Profile.BlockSize()),
+		done:   make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), ticked: make(chan struct{}),
+		journal: noJournal{},
+		rng:     rand.New(rand.NewPCG(c.Seed, 1)),
+		cache:   newCache(c.Profile.PageSize, c.Profile.PoolTokens),
+		count:   newCounters(c.Profile.BlockSize()),
 	}
 	e.clock = e.started
 	return e
@@ -64,6 +67,7 @@ func (e *engine) submit(j *job) {
 	j.notify = make(chan struct{}, 1)
 	j.received = time.Now()
 	e.queue = append(e.queue, j)
+	e.journal.received(e, j)
 	e.nudge()
 }
 
@@ -91,9 +95,21 @@ func (e *engine) nudge() {
 func (e *engine) close() {
 	close(e.done)
 	<-e.stopped
+	<-e.ticked
 }
 
-// run is the scheduler; close ends it.
+// start begins scheduling; close ends it.
+func (e *engine) start(j journal) {
+	e.journal = j
+	j.started(e, e.started)
+	go e.run()
+	if j == (noJournal{}) {
+		close(e.ticked)
+		return
+	}
+	go e.tick()
+}
+
 func (e *engine) run() {
 	defer close(e.stopped)
 	for {
@@ -135,7 +151,7 @@ func (e *engine) idle() bool {
 // pass is one forward pass of the engine: a prefill chunk of one request or a decode step of the batch.
 type pass struct {
 	prefill *job
-	tokens  int // prompt tokens of a chunk
+	chunk   chunk
 	batch   []*job
 	seconds float64 // wall clock
 	end     time.Time
@@ -176,7 +192,9 @@ func (e *engine) planChunk(j *job) *pass {
 	if j.scheduled.After(start) {
 		start = j.scheduled
 	}
-	return e.timed(&pass{prefill: j, tokens: n}, start, e.chunkSeconds(j, n))
+	c := e.chunkFacts(j, n)
+	e.journal.scheduled(e, c)
+	return e.timed(&pass{prefill: j, chunk: c}, start, e.chunkSeconds(j, n))
 }
 
 func (e *engine) timed(p *pass, start time.Time, unscaled float64) *pass {
@@ -245,7 +263,7 @@ func (e *engine) commit(p *pass) {
 	defer e.mu.Unlock()
 	e.clock = p.end
 	if p.prefill != nil {
-		e.commitChunk(p.prefill, p.tokens)
+		e.commitChunk(p)
 		return
 	}
 	e.count.decodePasses++
@@ -255,12 +273,16 @@ func (e *engine) commit(p *pass) {
 	for _, j := range p.batch {
 		e.commitStep(j, p.seconds)
 	}
+	e.journal.decoded(e, p.batch)
 }
 
-func (e *engine) commitChunk(j *job, tokens int) {
+func (e *engine) commitChunk(p *pass) {
+	j, tokens := p.prefill, p.chunk.tokens
 	j.computed += tokens
 	e.count.prefillCompute += tokens
 	e.count.prefillPasses++
+	p.chunk.done = p.end
+	e.journal.prefilled(e, p.chunk)
 	j.emit(event{progress: j.computed})
 	if j.computed < len(j.prompt) {
 		return
@@ -346,6 +368,7 @@ func (e *engine) end(j *job, reason string) {
 	}
 	e.count.observeEnd(j)
 	e.truth.add(e.record(j))
+	e.journal.ended(e, j)
 	if !e.faults.StaleGauges {
 		e.show()
 	}

@@ -37,7 +37,7 @@ type speaker interface {
 
 // newCall makes a call of a body. The limits of the shape are still to be applied.
 func (s *Server) newCall(r *http.Request, b *body, ids []int32, chat bool) *call {
-	c := &call{body: b, chat: chat, stream: b.Stream, job: &job{endpoint: r.URL.Path, prompt: ids}}
+	c := &call{body: b, chat: chat, stream: b.Stream, job: &job{endpoint: r.URL.Path, prompt: ids, streamed: b.Stream, asked: len(ids)}}
 	if b.StreamOptions != nil {
 		c.usage, c.steady = b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
 	}

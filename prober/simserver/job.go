@@ -22,6 +22,8 @@ type job struct {
 	noCache    bool // neither reads nor feeds the prefix cache
 	unlogged   bool // left out of the counters of finished requests
 	background bool
+	streamed   bool
+	asked      int // prompt tokens as they were sent, before any cut
 
 	rng      *rand.Rand
 	textSeed uint64 // decides the continuation: the same for the same prompt

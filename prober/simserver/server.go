@@ -2,6 +2,7 @@ package simserver
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,7 @@ func shapes() []string {
 
 // Config is what a simulated server is made of.
 type Config struct {
+	Era        string     // version of the shape, one of Eras; "" the newest
 	Shape      string     // "sglang", "vllm", "llamacpp", "trtllm", "lmdeploy", "ollama" or "openai": which server it looks like
 	Profile    Profile    // physics
 	TimeScale  float64    // 100: everything takes a hundredth of the time; 0 means 1
@@ -38,6 +40,9 @@ type Config struct {
 	Options    Options    // how the server was started
 	Faults     Faults     // zero is clean
 	Background Background // other people's requests
+
+	Log     io.Writer // takes what the server logs, line by line; nil nothing. A slow one slows the server.
+	LogWrap string    // how its lines are wrapped, one of LogWraps; "" not at all
 }
 
 // Options are command-line options of the real servers that change what an answer tells.
@@ -47,11 +52,15 @@ type Options struct {
 	NoMetrics      bool // no /metrics page
 	NoTokenizer    bool // no tokenize endpoint, as in older versions
 	StreamInterval int  // tokens between SGLang's chunks; 0 means 1
+
+	LogRequests  string // SGLang's --log-requests: "text", "json" or "" for not
+	LogTimeStats bool   // SGLang's --enable-request-time-stats-logging
 }
 
 // Server is a simulated inference server.
 type Server struct {
 	config   Config
+	era      era
 	engine   *engine
 	tok      *tokenizer
 	mux      *http.ServeMux
@@ -86,6 +95,9 @@ func New(c Config) (*Server, error) {
 	}
 	tok := newTokenizer()
 	s := &Server{config: c, tok: tok, script: player, mux: http.NewServeMux(), started: time.Now()}
+	if s.era, err = findEra(c.Shape, c.Era); err != nil {
+		return nil, fmt.Errorf("simulated server: %w", err)
+	}
 	s.engine = newEngine(c, continuationWords(tok))
 	switch c.Shape {
 	case shapeSGLang:
@@ -105,7 +117,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.proto.routes(s.mux)
 	s.mux.HandleFunc("GET /truth", s.serveTruth)
-	go s.engine.run()
+	s.engine.start(newJournal(s))
 	s.load = startBackground(s.engine, c)
 	return s, nil
 }
@@ -135,6 +147,9 @@ func (c *Config) prepare() error {
 	if c.Options.StreamInterval < 1 {
 		c.Options.StreamInterval = 1
 	}
+	if err := c.checkLog(); err != nil {
+		return err
+	}
 	if err := c.Faults.validate(); err != nil {
 		return err
 	}
@@ -154,6 +169,11 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(whole))
+		if s.config.Log != nil {
+			began, seen := time.Now(), &watched{ResponseWriter: w}
+			defer func() { s.engine.journal.access(r, cmp.Or(seen.status, http.StatusOK), began, time.Now()) }()
+			w = seen
+		}
 		if s.script.play(w, r) {
 			return
 		}
@@ -187,4 +207,20 @@ func (s *Server) loading() bool { return time.Since(s.started) < s.config.Faults
 // newID is a fresh part of a request's id.
 func (s *Server) newID() string {
 	return fmt.Sprintf("%016x%08x", splitmix(s.config.Seed^uint64(s.requests.Load())<<20), s.ids.Add(1))
+}
+
+func (c *Config) checkLog() error {
+	if c.LogWrap != "" && !slices.Contains(LogWraps(), c.LogWrap) {
+		return fmt.Errorf("lines of a log are not wrapped as %q; there are %s", c.LogWrap, strings.Join(LogWraps(), ", "))
+	}
+	v, err := findEra(c.Shape, c.Era)
+	switch format := c.Options.LogRequests; {
+	case err != nil || format == "" || format == "text":
+		return err
+	case format != "json":
+		return fmt.Errorf("requests are logged as text or json, not as %q", format)
+	case c.Shape == shapeSGLang && !v.has(logRequestsJSON):
+		return fmt.Errorf("%s %s logs requests as text only", c.Shape, v.name)
+	}
+	return nil
 }

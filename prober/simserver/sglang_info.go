@@ -58,8 +58,8 @@ func (s sglang) modelInfo(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// serverInfo shows the server's arguments, its key in clear as the real one does.
-func (s sglang) serverInfo(w http.ResponseWriter, _ *http.Request) {
+// arguments are what the server was started with, its key in clear as the real one shows it.
+func (s sglang) arguments() object {
 	p := s.config.Profile
 	key := s.config.APIKey
 	if key == "" {
@@ -85,6 +85,11 @@ func (s sglang) serverInfo(w http.ResponseWriter, _ *http.Request) {
 	if p.Algorithm == "DDTREE" {
 		args["speculative_ddtree_budget"] = p.BlockSize() - 1
 	}
+	return args
+}
+
+func (s sglang) serverInfo(w http.ResponseWriter, _ *http.Request) {
+	p, args := s.config.Profile, s.arguments()
 	inner := object{"effective_max_running_requests_per_dp": p.MaxRunning, "last_gen_throughput": 0.0, "memory_usage": object{
 		"weight": 71.2, "kvcache": 55.1, "token_capacity": p.PoolTokens, "graph": 3.1,
 	}}
