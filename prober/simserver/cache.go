@@ -11,6 +11,14 @@ type cache struct {
 	reserved int // tokens held by running requests outside the tree
 	roots    map[string]*node
 	clock    uint64 // counts uses
+	lost     losses
+}
+
+// losses are tokens that were evicted, by whose they were.
+type losses struct{ background, foreground int }
+
+func (l losses) since(before losses) losses {
+	return losses{l.background - before.background, l.foreground - before.foreground}
 }
 
 type node struct {
@@ -19,6 +27,8 @@ type node struct {
 	parent   *node
 	locks    int    // running requests that rest on it
 	last     uint64 // the cache's clock at its last use
+
+	background bool // whose it is: whoever brought it
 }
 
 func newCache(page, capacity int) *cache {
@@ -47,7 +57,7 @@ func (c *cache) match(salt string, ids []int32) (int, *node) {
 }
 
 // insert caches ids as far as there is room, and gives the node where what is cached ends.
-func (c *cache) insert(salt string, ids []int32) *node {
+func (c *cache) insert(salt string, ids []int32, background bool) *node {
 	ids = ids[:len(ids)/c.page*c.page]
 	matched, at := c.match(salt, ids)
 	rest := len(ids) - matched
@@ -65,7 +75,7 @@ func (c *cache) insert(salt string, ids []int32) *node {
 	if room <= 0 {
 		return at
 	}
-	child := &node{key: ids[matched : matched+room], children: map[string]*node{}, parent: at, last: c.clock}
+	child := &node{key: ids[matched : matched+room], children: map[string]*node{}, parent: at, last: c.clock, background: background}
 	at.children[c.pageKey(child.key)] = child
 	c.used += room
 	return child
@@ -116,6 +126,11 @@ func (c *cache) oldestLeaf() *node {
 func (c *cache) cut(leaf *node, tokens int) {
 	tokens = min((tokens+c.page-1)/c.page*c.page, len(leaf.key))
 	c.used -= tokens
+	if leaf.background {
+		c.lost.background += tokens
+	} else {
+		c.lost.foreground += tokens
+	}
 	if tokens == len(leaf.key) {
 		delete(leaf.parent.children, c.pageKey(leaf.key))
 		c.prune()
@@ -157,6 +172,7 @@ func (c *cache) walk(visit func(*node)) {
 func (c *cache) split(n *node, at int) {
 	upper := &node{
 		key: n.key[:at:at], children: map[string]*node{}, parent: n.parent, locks: n.locks, last: n.last,
+		background: n.background,
 	}
 	n.parent.children[c.pageKey(n.key)] = upper
 	n.key, n.parent = n.key[at:], upper

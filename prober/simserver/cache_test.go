@@ -11,7 +11,7 @@ func TestCacheMatchesWholePages(t *testing.T) {
 		{1, 50, 50}, {16, 50, 48}, {16, 15, 0}, {64, 64, 64}, {1, 0, 0},
 	} {
 		k := newCache(c.page, 10_000)
-		k.insert("", prompt(100, 1))
+		k.insert("", prompt(100, 1), false)
 		other := prompt(100, 1)
 		for i := c.same; i < len(other); i++ {
 			other[i] = firstWordID + 95_000
@@ -28,11 +28,11 @@ func TestCacheMatchesWholePages(t *testing.T) {
 func TestCacheEvictsTheOldest(t *testing.T) {
 	k := newCache(1, 300)
 	a, b, c := prompt(100, 1), prompt(100, 2), prompt(100, 3)
-	k.insert("", a)
-	k.insert("", b)
-	k.insert("", c)
+	k.insert("", a, false)
+	k.insert("", b, false)
+	k.insert("", c, false)
 	k.match("", a) // used again: b is the oldest now
-	k.insert("", prompt(60, 4))
+	k.insert("", prompt(60, 4), false)
 	for _, x := range []struct {
 		name string
 		ids  []int32
@@ -49,7 +49,7 @@ func TestCacheBooksBalance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	k := newCache(4, 500)
 	held, at := prompt(40, 0), (*node)(nil)
-	at = k.insert("", held)
+	at = k.insert("", held, false)
 	k.lock(at, 1)
 	for range 2000 {
 		ids := prompt(1+rng.IntN(200), rng.Int32N(4))
@@ -58,7 +58,7 @@ func TestCacheBooksBalance(t *testing.T) {
 			ids[i] = firstWordID + rng.Int32N(3)
 		}
 		salt := []string{"", "a"}[rng.IntN(2)]
-		k.insert(salt, ids)
+		k.insert(salt, ids, false)
 		if rng.IntN(20) == 0 {
 			k.evict(rng.IntN(600))
 		}

@@ -222,6 +222,7 @@ func (e *engine) admit(j *job) bool {
 	if !j.noCache && !e.faults.NoPrefixCache && len(j.prompt) > 0 {
 		matched, at = e.cache.match(j.salt, j.prompt[:len(j.prompt)-1])
 	}
+	before := e.cache.lost
 	e.cache.lock(at, 1)
 	need := len(j.prompt) - matched + min(j.maxTokens, 4096) + e.profile.BlockSize()
 	if e.single {
@@ -232,6 +233,7 @@ func (e *engine) admit(j *job) bool {
 		return false
 	}
 	e.cache.evict(need)
+	j.evicted = e.cache.lost.since(before)
 	j.node, j.reserved, j.matched = at, need, matched
 	e.cache.reserved += need
 	j.scheduled = e.clock
@@ -296,6 +298,7 @@ func (e *engine) commitChunk(p *pass) {
 		return
 	}
 	tokensOut := e.nextTokens(j, 1)
+	j.noteOutput(e.clock)
 	e.count.emitted++
 	switch {
 	case j.stopAt == 1:
@@ -323,6 +326,7 @@ func (e *engine) commitStep(j *job, seconds float64) {
 		n, finish = left, "stop"
 	}
 	tokens := e.nextTokens(j, n)
+	j.noteOutput(e.clock)
 	e.count.emitted += n
 	if finish == "" {
 		j.emit(event{tokens: tokens})
@@ -338,8 +342,11 @@ func (e *engine) store(j *job, ids []int32) {
 		e.cache.reserved += j.reserved
 		return
 	}
-	before := e.cache.used
-	at := e.cache.insert(j.salt, ids)
+	before, lost := e.cache.used, e.cache.lost
+	at := e.cache.insert(j.salt, ids, j.background)
+	made := e.cache.lost.since(lost)
+	j.evicted.background += made.background
+	j.evicted.foreground += made.foreground
 	e.cache.lock(at, 1)
 	e.cache.lock(j.node, -1)
 	j.node = at

@@ -44,10 +44,13 @@ type job struct {
 	output    []int32
 	steps     []float64 // seconds, wall clock
 	accepted  []int
-	finish    string // "length", "stop", "abort"; "" while it runs
+	outputAt  []time.Time // when tokens came, of the background only
+	evicted   losses      // what had to make room
+	finish    string      // "length", "stop", "abort"; "" while it runs
 
 	events    []event
 	notify    chan struct{}
+	over      chan struct{} // closed at the end where it is not nil
 	cancelled bool
 }
 
@@ -110,11 +113,20 @@ func (e *engine) wait(ctx context.Context, j *job, tick <-chan time.Time) ([]eve
 // emit hands an event to whoever waits for the job. The engine's lock is held.
 func (j *job) emit(ev event) {
 	if j.background {
+		if ev.final && j.over != nil {
+			close(j.over)
+		}
 		return
 	}
 	j.events = append(j.events, ev)
 	select {
 	case j.notify <- struct{}{}:
 	default:
+	}
+}
+
+func (j *job) noteOutput(at time.Time) {
+	if j.background {
+		j.outputAt = append(j.outputAt, at)
 	}
 }

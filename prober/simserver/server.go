@@ -31,15 +31,16 @@ func shapes() []string {
 
 // Config is what a simulated server is made of.
 type Config struct {
-	Era        string     // version of the shape, one of Eras; "" the newest
-	Shape      string     // "sglang", "vllm", "llamacpp", "trtllm", "lmdeploy", "ollama" or "openai": which server it looks like
-	Profile    Profile    // physics
-	TimeScale  float64    // 100: everything takes a hundredth of the time; 0 means 1
-	Seed       uint64     // of all randomness
-	APIKey     string     // that clients must send; "" none
-	Options    Options    // how the server was started
-	Faults     Faults     // zero is clean
-	Background Background // other people's requests
+	Era        string       // version of the shape, one of Eras; "" the newest
+	Shape      string       // "sglang", "vllm", "llamacpp", "trtllm", "lmdeploy", "ollama" or "openai": which server it looks like
+	Profile    Profile      // physics
+	TimeScale  float64      // 100: everything takes a hundredth of the time; 0 means 1
+	Seed       uint64       // of all randomness
+	APIKey     string       // that clients must send; "" none
+	Options    Options      // how the server was started
+	Faults     Faults       // zero is clean
+	Background Background   // other people's requests
+	Traffic    []Background // more kinds of them
 
 	Log     io.Writer // takes what the server logs, line by line; nil nothing. A slow one slows the server.
 	LogWrap string    // how its lines are wrapped, one of LogWraps; "" not at all
@@ -153,8 +154,10 @@ func (c *Config) prepare() error {
 	if err := c.Faults.validate(); err != nil {
 		return err
 	}
-	if err := c.Background.validate(c.Profile.ContextLimit); err != nil {
-		return err
+	for _, load := range append([]Background{c.Background}, c.Traffic...) {
+		if err := load.validate(c.Profile.ContextLimit); err != nil {
+			return err
+		}
 	}
 	return c.Profile.validate()
 }

@@ -22,6 +22,7 @@ type TruthRequest struct {
 	RecomputedTokens int       `json:"recomputed_tokens"`
 	QueueSeconds     float64   `json:"queue_seconds"`
 	PrefillSeconds   float64   `json:"prefill_seconds"` // from scheduling to the first token; 0 where there was none
+	TTFTSeconds      float64   `json:"ttft_seconds"`    // from reception to the first token; 0 where there was none
 	StepSeconds      []float64 `json:"step_seconds"`    // the decode passes that it took part in
 	Accepted         []int     `json:"accepted"`        // tokens committed by each of them, not cut at the end
 	CompletionTokens int       `json:"completion_tokens"`
@@ -30,6 +31,11 @@ type TruthRequest struct {
 	Aborted          bool      `json:"aborted"`
 	FirstTokenHash   string    `json:"first_token_hash"`
 	TimeScale        float64   `json:"time_scale"`
+	OutputAt         []float64 `json:"output_at_seconds,omitempty"` // when the tokens of each pass came, since the server's start; of the background only
+
+	// Cached tokens that had to make room for this request, by whose they were.
+	EvictedBackground int `json:"evicted_background_tokens"`
+	EvictedForeground int `json:"evicted_foreground_tokens"`
 }
 
 // ring keeps the last requests.
@@ -61,6 +67,10 @@ func (e *engine) record(j *job) TruthRequest {
 		CompletionTokens: len(j.output), TotalSeconds: j.finished.Sub(j.received).Seconds(),
 		FinishReason: j.finish, Aborted: j.finish == "abort", TimeScale: e.scale,
 	}
+	t.EvictedBackground, t.EvictedForeground = j.evicted.background, j.evicted.foreground
+	for _, at := range j.outputAt {
+		t.OutputAt = append(t.OutputAt, at.Sub(e.started).Seconds())
+	}
 	waitedUntil := j.scheduled
 	if j.scheduled.IsZero() {
 		waitedUntil = j.finished
@@ -68,6 +78,7 @@ func (e *engine) record(j *job) TruthRequest {
 	t.QueueSeconds = secondsBetween(j.received, waitedUntil)
 	if !j.firstToken.IsZero() {
 		t.PrefillSeconds = secondsBetween(j.scheduled, j.firstToken)
+		t.TTFTSeconds = secondsBetween(j.received, j.firstToken)
 	}
 	if len(j.output) > 0 {
 		t.FirstTokenHash = fmt.Sprintf("%016x", splitmix(uint64(j.output[0])))
