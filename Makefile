@@ -1,4 +1,4 @@
-# Everything here needs only Go, make and git; the tools are built from their pinned sources into .build/bin.
+# Everything here needs only Go, make and git, and for the pages a browser; the tools are built from their pinned sources into .build/bin.
 SHELL := /bin/bash
 
 BIN     := $(CURDIR)/.build/bin
@@ -10,10 +10,11 @@ LDFLAGS := -X $(INFO).Version=$(VERSION) -X $(INFO).Revision=$(shell git rev-par
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 PROMTOOL         := $(BIN)/promtool
+CHROMIUM         := /usr/bin/chromium
 FUZZTIME         := 30s
 SEEDS            := 4
 
-.PHONY: build demo test lint generated exposition rules bench fuzz cover tools proof clean
+.PHONY: build demo test lint generated exposition rules browser bench fuzz cover tools proof clean
 
 build:
 	go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o longctx_exporter .
@@ -23,12 +24,12 @@ demo: build
 	./longctx_exporter serve --demo
 
 # The tests come last, so that their own summary ends the output.
-test: tools lint generated exposition rules
+test: tools lint generated exposition rules browser
 	go test -race ./...
 
 lint: $(GOLANGCI)
 	$(GOLANGCI) fmt --diff
-	go vet ./...
+	go vet -tags browser ./...
 	$(GOLANGCI) run ./...
 
 # What is generated is committed: on a clean checkout generating again changes nothing.
@@ -44,6 +45,10 @@ rules: $(PROMTOOL)
 	$(PROMTOOL) check rules --lint=all --lint-fatal deploy/prometheus/longctx.rules.yml
 	$(PROMTOOL) check config deploy/prometheus/prometheus.yml
 	go test -race ./deploy/prometheus
+
+# The pages in a real browser, by day and by night, in wide windows and narrow ones. A tag keeps it out of go test ./..., which needs none.
+browser: $(CHROMIUM)
+	go test -tags browser -run TestBrowser -count=1 . -args -chromium=$(CHROMIUM)
 
 # Speed, and what a plan costs the server at equal error.
 bench:
@@ -75,6 +80,13 @@ $(PROMTOOL): .ci/tools/go.mod .ci/tools/go.sum
 $(GOLANGCI):
 	GOBIN=$(BIN) go install -buildvcs=false github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $(BIN)/golangci-lint $@
+
+$(CHROMIUM):
+	@if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+		echo "$(CHROMIUM) is missing, and only root on Debian can have it installed here: install Chromium, then give its path as CHROMIUM=..." >&2; exit 1; \
+	fi
+	apt-get update
+	apt-get install -y --no-install-recommends chromium
 
 clean:
 	rm -rf .build longctx_exporter

@@ -281,15 +281,20 @@ func startDaemonAt(t *testing.T, prefix string, args ...string) daemon {
 	go func() {
 		d.code <- run(context.Background(), append(args, "--web.listen-address="+address), io.Discard, d.stderr)
 	}()
-	for range 1000 {
+	d.awaitHealth(t, prefix)
+	return d
+}
+
+func (d daemon) awaitHealth(t *testing.T, prefix string) {
+	t.Helper()
+	for range 3000 {
 		if r, err := http.Get(d.url + prefix + "/-/healthy"); err == nil {
 			r.Body.Close()
-			return d
+			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("the daemon does not come up:\n%s", d.stderr)
-	return d
 }
 
 func (d daemon) get(t *testing.T, path, accept string) (contentType, body string) {

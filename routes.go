@@ -115,6 +115,7 @@ func (c *serveCommand) pages(s *service, lib *slog.Logger) http.Handler {
 		MaxRequestsInFlight: 40,
 	})))
 	mux.HandleFunc("GET /{$}", s.pages.Status)
+	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }) // browsers ask
 	mux.HandleFunc("GET /runs", s.pages.Runs)
 	mux.HandleFunc("GET /runs/{id}", s.pages.Run)
 	mux.HandleFunc("GET /config", s.serveConfig)

@@ -93,3 +93,28 @@ func (b *board) states(clean Values) []state {
 	}
 	return states
 }
+
+// count is how many rungs ended in a way the last time.
+type count struct {
+	Status prober.Status
+	Number int
+}
+
+// counts leaves out what did not happen.
+func counts(states []state) []count {
+	number := map[prober.Status]int{}
+	for _, s := range states {
+		for _, r := range s.Rungs {
+			if r.Last != nil {
+				number[r.Last.Status]++
+			}
+		}
+	}
+	var all []count
+	for _, status := range statuses() {
+		if n := number[status]; n > 0 {
+			all = append(all, count{status, n})
+		}
+	}
+	return all
+}

@@ -82,8 +82,9 @@ func (p *Pages) Status(w http.ResponseWriter, _ *http.Request) {
 	states := p.board.states(p.options.Values)
 	p.show(w, "status", "", "Status", struct {
 		Targets []state
+		Counts  []count
 		Kept    bool
-	}{states, p.options.History > 0})
+	}{states, counts(states), p.options.History > 0})
 }
 
 // Runs lists the runs that are kept, newest first, those that the query chooses by target, rung and status.

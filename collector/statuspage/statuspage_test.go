@@ -87,7 +87,7 @@ func TestStatus(t *testing.T) {
 	p.ObserveRun(aRun("stray", "c", 1024, prober.Failed))
 	page := get(t, p, "/")
 	for _, want := range []string{
-		`href="runs/first">failed</a></td><td>timeout</td>`, ">12.3 ms<", ">3.46<", ">1.50 s<", ">3 min<", "59 s ago", "none yet",
+		`href="runs/first">failed</a> timeout <`, "1 failed</span>.", ">12.3 ms<", ">3.46<", ">1.50 s<", ">3 min<", "59 s ago", "none yet",
 		"1.2.3", `href="metrics"`, `href="config"`, `href="-/ready"`,
 	} {
 		if !strings.Contains(page, want) {
