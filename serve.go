@@ -147,10 +147,20 @@ type fleet struct {
 	members map[string]member // by name of the target
 }
 
-// member is a target and its runner.
+// member is a target, its runner and the poller of its server's own metrics.
 type member struct {
 	target prober.Target
 	runner *prober.Runner
+	poller *servermetrics.Poller
+}
+
+func (f *fleet) newMember(t prober.Target) (member, error) {
+	poller, err := servermetrics.NewPoller(t, func(s servermetrics.Snapshot) { f.series.SetEngine(t.Name, s) }, f.logger)
+	if err != nil {
+		return member{}, err
+	}
+	runner, err := prober.NewRunner(t, poller.NewReader, f.logger)
+	return member{t, runner, poller}, err
 }
 
 func newFleet(series *collector.Collector, pages *statuspage.Pages, second prober.RunObserver, logger log.Logger) *fleet {
@@ -180,9 +190,9 @@ func (f *fleet) replace(ctx context.Context, targets []prober.Target) (change, e
 		if err != nil {
 			break
 		}
-		var runner *prober.Runner
-		if runner, err = prober.NewRunner(t, servermetrics.New, f.logger); err == nil {
-			next[t.Name] = member{t, runner}
+		var m member
+		if m, err = f.newMember(t); err == nil {
+			next[t.Name] = m
 		}
 	}
 	var gone []string
@@ -212,6 +222,7 @@ func (f *fleet) replace(ctx context.Context, targets []prober.Target) (change, e
 // swap exchanges the series and runners of targets that are not scheduled.
 func (f *fleet) swap(next map[string]member, fresh []prober.Target, gone []string) error {
 	for _, name := range gone {
+		f.members[name].poller.Close() // or it would tell of the one before as of the one after
 		f.series.Remove(name)
 	}
 	for _, t := range fresh {
@@ -224,13 +235,17 @@ func (f *fleet) swap(next map[string]member, fresh []prober.Target, gone []strin
 	f.members = next
 	f.mu.Unlock()
 	f.closeUnless(last, next)
+	for _, t := range fresh {
+		next[t.Name].poller.Start()
+	}
 	return nil
 }
 
-// closeUnless closes the runners of members that are not among others.
+// closeUnless closes the runners and pollers of members that are not among others.
 func (f *fleet) closeUnless(members, others map[string]member) {
 	for name, m := range members {
 		if others[name].runner != m.runner {
+			m.poller.Close()
 			m.runner.Close()
 		}
 	}
@@ -244,6 +259,9 @@ func (f *fleet) run(ctx context.Context) {
 		f.scheduler.Run(ctx)
 	}()
 	<-ctx.Done()
+	for _, m := range f.current() {
+		m.poller.Close()
+	}
 	select {
 	case <-done:
 		f.closeUnless(f.current(), nil)
@@ -261,9 +279,11 @@ func (f *fleet) current() map[string]member {
 func (f *fleet) measure(ctx context.Context, t prober.Target, r prober.Rung) prober.Run {
 	defer f.series.BeginRun(t.Name)()
 	f.plan(t)
-	runner := f.current()[t.Name].runner
-	run := runner.Run(ctx, r, nil)
-	f.series.SetFacts(t.Name, runner.Facts())
+	m := f.current()[t.Name]
+	m.poller.Nudge()
+	defer m.poller.Nudge()
+	run := m.runner.Run(ctx, r, nil)
+	f.series.SetFacts(t.Name, m.runner.Facts())
 	return run
 }
 

@@ -466,7 +466,5 @@ func TestFleetTakesAllOrNothing(t *testing.T) {
 	if got := s.fleet.current(); len(got) != 1 || got["first"].runner == nil || s.fleet.scheduler.EffectiveInterval("first", 1024) == 0 {
 		t.Errorf("a bad target changes the fleet: %v", got)
 	}
-	for _, m := range s.fleet.current() {
-		m.runner.Close()
-	}
+	s.fleet.closeUnless(s.fleet.current(), nil)
 }

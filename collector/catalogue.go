@@ -126,6 +126,7 @@ func Catalogue() []Metric {
 		{"Step time against context length", fitMetrics()},
 		{"Objectives", sloMetrics()},
 		{"Tokens and cost", costMetrics()},
+		{"The engine's own account", engineMetrics()},
 		{"Histograms", histogramMetrics()},
 	} {
 		for _, m := range part.metrics {

@@ -37,6 +37,7 @@ func (t *target) collect(p page) {
 	}
 	p.fit(f, t.labels)
 	p.target(t)
+	p.engine(t)
 }
 
 // target adds what stands for the target as a whole.

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"go.uber.org/goleak"
 
+	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
 )
@@ -112,6 +113,16 @@ func withObjectives() prober.Target {
 	return t
 }
 
+// engineSnapshot is an engine that tells everything.
+func engineSnapshot() servermetrics.Snapshot {
+	f := func(v float64) *float64 { return &v }
+	return servermetrics.Snapshot{
+		Up: true, Running: tokens(2), Queued: tokens(1), KVUsed: f(0.41), KVFree: f(128905), AcceptLength: f(3.42), DecodeRate: f(13.5),
+		PromptTokens: f(9441280), CachedTokens: f(4096), GeneratedTokens: f(159400), VerifySteps: f(48213), AcceptedDrafts: f(111115),
+		FinishedRequests: f(72), AbortedRequests: f(1),
+	}
+}
+
 // story is what happens before a page is read.
 type story struct {
 	name    string
@@ -170,6 +181,18 @@ func stories() []story {
 		{name: "two-targets", targets: []prober.Target{newTargetConfig("b", rung8k), newTargetConfig("a", rung64k)}, do: func(c *Collector) {
 			c.ObserveRun(accepted("a", rung64k))
 			c.ObserveRun(ended("b", rung8k, prober.Rejected, prober.CacheHit))
+		}},
+		{name: "engine", do: func(c *Collector) {
+			c.SetEngine("ct200", engineSnapshot())
+			c.SetEngine("nobody", engineSnapshot())
+		}},
+		{name: "engine-idle", do: func(c *Collector) {
+			c.SetEngine("ct200", engineSnapshot())
+			c.SetEngine("ct200", servermetrics.Snapshot{Up: true, Running: tokens(0), Queued: tokens(0)})
+		}},
+		{name: "engine-down", do: func(c *Collector) {
+			c.SetEngine("ct200", engineSnapshot())
+			c.SetEngine("ct200", servermetrics.Snapshot{})
 		}},
 		{name: "removed-target", targets: []prober.Target{newTargetConfig("a", rung8k), newTargetConfig("b", rung8k)}, do: func(c *Collector) {
 			c.ObserveRun(accepted("a", rung8k))
@@ -249,6 +272,7 @@ func full(t testing.TB) *Collector {
 	pair := accepted("ct200", rung8k)
 	pair.Plan = prober.Pair
 	c.ObserveRun(pair)
+	c.SetEngine("ct200", engineSnapshot())
 	return c
 }
 

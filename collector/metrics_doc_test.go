@@ -47,7 +47,7 @@ func document() string {
 Generated from the catalogue in the package collector by ` + "`go generate ./collector`" + `; change it there.
 
 A series is there only while its value is known: what was not measured, or not lately, is absent and never 0. Counters stand at 0 from
-the start. No sample has a time stamp of its own. Histograms carry the ID of a run as exemplar ` + "`run_id`" + ` in OpenMetrics.
+the start; those of the engine's own account start where the engine stands, and fall only where the whole engine began anew. No sample has a time stamp of its own. Histograms carry the ID of a run as exemplar ` + "`run_id`" + ` in OpenMetrics.
 
 | Label | Value |
 |---|---|

@@ -11,6 +11,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
 )
@@ -31,6 +32,7 @@ type target struct {
 	up               *bool
 	facts            *inference.Facts
 	info             []*dto.LabelPair
+	engine           *servermetrics.Snapshot // nil before the first reading
 }
 
 // reasonCount is one child of the counter of reasons.

@@ -1,12 +1,15 @@
 package servermetrics
 
 import (
+	"bufio"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/config"
@@ -18,17 +21,16 @@ const (
 	readTimeout  = 5 * time.Second // for all requests of one reading
 	maxBody      = 4 << 20         // bytes; the largest page of a 16-rank server is below 1 MiB
 	maxRedirects = 3
-	askAgain     = time.Hour // how long an endpoint that the server does not offer is left alone
+	askAgain     = 10 * time.Minute // how long an endpoint that the server does not offer is left alone
 )
-
-// errNotOffered says that the server does not offer an endpoint, or not to us: a fact, not a fault.
-var errNotOffered = errors.New("not offered by the server")
 
 // endpoint is one URL with the client that may speak to it.
 type endpoint struct {
 	url    string
 	client *http.Client
 	absent time.Time // when it was last found not to be offered
+	why    *fault    // of that
+	kind   string    // media type of the latest answer
 }
 
 // newClient makes the client for one page. The target's credentials go to the target's own host and nowhere else.
@@ -74,36 +76,56 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// get fetches the whole body, or nothing. It answers errNotOffered without asking for a while after the server said so.
+// get fetches the whole body, or nothing. It answers what the server said before, without asking, for a while after the server
+// said that it does not offer this.
 func (e *endpoint) get(ctx context.Context) ([]byte, error) {
-	if !e.absent.IsZero() && time.Since(e.absent) < askAgain {
-		return nil, errNotOffered
+	if e.why != nil && time.Since(e.absent) < askAgain {
+		return nil, e.why
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("asking for server metrics: %w", err)
 	}
-	req.Header.Set("Accept", "text/plain;version=0.0.4, application/json;q=0.9, */*;q=0.1")
+	req.Header.Set("Accept", "text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.9, application/json;q=0.8, */*;q=0.1")
 	resp, err := e.client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("asking for server metrics: %w", err)
 	}
 	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusNotImplemented:
-		e.absent = time.Now()
-		return nil, errNotOffered
-	default:
-		return nil, fmt.Errorf("asking for server metrics: GET %s answered %s", e.url, resp.Status)
+	e.kind = resp.Header.Get("Content-Type")
+	e.why = nil
+	if resp.StatusCode != http.StatusOK {
+		told := refusal(e.url, resp)
+		if told.notOffered() {
+			e.absent, e.why = time.Now(), told
+		}
+		return nil, told
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	body, err := readAll(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("reading server metrics of %s: %w", e.url, err)
 	}
+	return body, nil
+}
+
+// readAll reads a body, compressed or not, of a bounded size. Nobody asked for compression, but some gateways compress
+// whatever they pass on, and some do not say so.
+func readAll(r io.Reader) ([]byte, error) {
+	head := bufio.NewReader(r)
+	r = head
+	if magic, _ := head.Peek(2); string(magic) == "\x1f\x8b" {
+		unpacked, err := gzip.NewReader(head)
+		if err != nil {
+			return nil, fmt.Errorf("unpacking: %w", err)
+		}
+		r = unpacked
+	}
+	body, err := io.ReadAll(io.LimitReader(r, maxBody+1))
+	if err != nil {
+		return nil, err
+	}
 	if len(body) > maxBody {
-		return nil, fmt.Errorf("reading server metrics of %s: more than %d bytes", e.url, maxBody)
+		return nil, &fault{reason: TooLarge, text: fmt.Sprintf("more than %d bytes", maxBody)}
 	}
 	return body, nil
 }
@@ -115,6 +137,9 @@ func (e *endpoint) page(ctx context.Context, prefix string, wanted map[string]bo
 		return page{}, err
 	}
 	p, err := parsePage(body, prefix, wanted)
+	if err == nil && strings.Contains(e.kind, "json") {
+		p.odd = "it is declared as JSON"
+	}
 	if err != nil {
 		return page{}, fmt.Errorf("reading server metrics of %s: %w", e.url, err)
 	}

@@ -3,17 +3,13 @@ package servermetrics
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
-	"sort"
-	"strings"
+	"strconv"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
-
-var errNotPrometheus = errors.New("the answer is not a page of Prometheus metrics")
 
 // series is one sample line. A value that is not a finite number from 0 up is kept as NaN: it is there, but not known.
 type series struct {
@@ -26,11 +22,15 @@ type series struct {
 type page struct {
 	samples map[string][]series
 	broken  map[string]bool
+	odd     string // what is wrong about the page that does not keep it from being read
 }
+
+// has says whether a metric stands on the page.
+func (p page) has(name string) bool { return len(p.samples[name]) > 0 && !p.broken[name] }
 
 // parsePage reads the wanted metrics of a page in the text format, line by line: a broken line or a repeated header costs
 // that line, not the page, and the many lines of no interest cost next to nothing. The prefix is that of the engine,
-// written before a colon or, by gateways and recording pipelines, before an underscore.
+// written before a colon or, by gateways and recording pipelines, before an underscore; "" reads names that have none.
 func parsePage(body []byte, prefix string, wanted map[string]bool) (page, error) {
 	body = unwrap(body)
 	p := page{samples: map[string][]series{}, broken: map[string]bool{}}
@@ -41,6 +41,7 @@ func parsePage(body []byte, prefix string, wanted map[string]bool) (page, error)
 	seen := map[string]int{} // series key -> index in its slice
 	looksRight := false
 	for line := range bytes.Lines(body) {
+		whole := line[len(line)-1] == '\n'
 		line = bytes.TrimSpace(line)
 		if bytes.HasPrefix(line, []byte("# TYPE ")) || bytes.HasPrefix(line, []byte("# HELP ")) {
 			looksRight = true
@@ -51,11 +52,11 @@ func parsePage(body []byte, prefix string, wanted map[string]bool) (page, error)
 		}
 		looksRight = true
 		s, ok := parseLine(&parser, line)
-		if !ok {
+		if !ok || !whole { // the last digits of a line that does not end may be missing
 			p.broken[name] = true
 			continue
 		}
-		key := seriesKey(name, s.labels)
+		key := seriesKey(name, s.labels, func(string) bool { return false })
 		if i, again := seen[key]; again {
 			p.samples[name][i] = s
 			continue
@@ -83,10 +84,15 @@ func unwrap(body []byte) []byte {
 // wantedName gives the short name of the metric on a line, where it is of interest.
 func wantedName(line []byte, prefix string, wanted map[string]bool) (string, bool) {
 	rest, ok := bytes.CutPrefix(line, []byte(prefix))
-	if !ok || len(rest) < 2 || (rest[0] != ':' && rest[0] != '_') {
+	if !ok {
 		return "", false
 	}
-	rest = rest[1:]
+	if prefix != "" {
+		if len(rest) < 2 || (rest[0] != ':' && rest[0] != '_') {
+			return "", false
+		}
+		rest = rest[1:]
+	}
 	if end := bytes.IndexAny(rest, "{ \t"); end >= 0 {
 		rest = rest[:end]
 	}
@@ -97,9 +103,13 @@ func wantedName(line []byte, prefix string, wanted map[string]bool) (string, boo
 	return string(rest), true
 }
 
-// parseLine reads one sample line.
+// parseLine reads one sample line of the text format or of OpenMetrics.
 func parseLine(parser *expfmt.TextParser, line []byte) (series, bool) {
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(append(bytes.Clone(line), '\n')))
+	line, ok := bare(line)
+	if !ok {
+		return series{}, false
+	}
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(append(line, '\n')))
 	if err != nil || len(families) != 1 {
 		return series{}, false
 	}
@@ -112,6 +122,48 @@ func parseLine(parser *expfmt.TextParser, line []byte) (series, bool) {
 	return series{}, false
 }
 
+// bare leaves a sample line its name, labels and value: time stamps are milliseconds in one format and seconds in the other,
+// and only one has exemplars. None of them is of interest.
+func bare(line []byte) ([]byte, bool) {
+	end := labelsEnd(line)
+	if end < 0 {
+		return nil, false
+	}
+	rest, _, _ := bytes.Cut(line[end:], []byte(" # "))
+	fields := bytes.Fields(rest)
+	if len(fields) == 0 || len(fields) > 2 {
+		return nil, false
+	}
+	if len(fields) == 2 {
+		if _, err := strconv.ParseFloat(string(fields[1]), 64); err != nil {
+			return nil, false
+		}
+	}
+	short := append(bytes.Clone(line[:end]), ' ')
+	return append(short, fields[0]...), true
+}
+
+// labelsEnd is where the value begins: after the closing brace, or after the name where there are no labels; -1 where the
+// labels do not end.
+func labelsEnd(line []byte) int {
+	open := bytes.IndexAny(line, "{ \t")
+	if open < 0 || line[open] != '{' {
+		return open
+	}
+	quoted := false
+	for i := open; i < len(line); i++ {
+		switch c := line[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '}' && !quoted:
+			return i + 1
+		}
+	}
+	return -1
+}
+
 func toSeries(m *dto.Metric) series {
 	s := series{labels: make(map[string]string, len(m.GetLabel())), value: m.GetUntyped().GetValue()}
 	for _, l := range m.GetLabel() {
@@ -121,90 +173,4 @@ func toSeries(m *dto.Metric) series {
 		s.value = math.NaN()
 	}
 	return s
-}
-
-// seriesKey names a series by its name and its labels but those left out.
-func seriesKey(name string, labels map[string]string, leftOut ...string) string {
-	keys := make([]string, 0, len(labels))
-next:
-	for k := range labels {
-		for _, l := range leftOut {
-			if k == l {
-				continue next
-			}
-		}
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	var b strings.Builder
-	b.WriteString(name)
-	for _, k := range keys {
-		b.WriteByte(0xff)
-		b.WriteString(k)
-		b.WriteByte(0xff)
-		b.WriteString(labels[k])
-	}
-	return b.String()
-}
-
-// sum adds a metric up over the server's ranks, over the series that have all the given label values. Ranks of tensor,
-// pipeline and expert parallelism repeat the same fact, so that of them the largest counts; data-parallel ranks, engines
-// and workers add up. It is nil where the metric is absent, or where a part of it is not known.
-func (p page) sum(name string, match ...string) *float64 {
-	if p.broken[name] {
-		return nil
-	}
-	groups := map[string]float64{}
-	for _, s := range p.samples[name] {
-		// With priority scheduling the empty priority is the total and the others are its parts.
-		if s.labels["priority"] != "" || !matches(s.labels, match) {
-			continue
-		}
-		key := seriesKey("", s.labels, "tp_rank", "pp_rank", "moe_ep_rank")
-		best, ok := groups[key]
-		if !ok || math.IsNaN(best) || s.value > best {
-			groups[key] = s.value
-		}
-	}
-	if len(groups) == 0 {
-		return nil
-	}
-	total := 0.0
-	for _, v := range groups {
-		total += v
-	}
-	if math.IsNaN(total) || math.IsInf(total, 0) {
-		return nil
-	}
-	return &total
-}
-
-// gauge is sum for a number of requests. Gauges of several processes, of which some may be dead, are ambiguous.
-func (p page) gauge(name string) *int {
-	pids := map[string]bool{}
-	for _, s := range p.samples[name] {
-		pids[s.labels["pid"]] = true
-	}
-	if len(pids) > 1 {
-		return nil
-	}
-	return count(p.sum(name))
-}
-
-// count turns a number of requests into an int; nil where it cannot be one.
-func count(v *float64) *int {
-	if v == nil || *v > math.MaxInt32 {
-		return nil
-	}
-	n := int(math.Round(*v))
-	return &n
-}
-
-func matches(labels map[string]string, match []string) bool {
-	for i := 0; i+1 < len(match); i += 2 {
-		if labels[match[i]] != match[i+1] {
-			return false
-		}
-	}
-	return true
 }

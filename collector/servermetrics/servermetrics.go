@@ -6,9 +6,10 @@
 package servermetrics
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -21,36 +22,51 @@ import (
 
 // engine reads one server through its endpoints.
 type engine interface {
-	read(ctx context.Context) (prober.Load, error)
+	read(ctx context.Context) (reading, error)
 }
 
+// errNoAddress stands for an endpoint of which the address is not known.
+var errNoAddress = &fault{reason: NotFound, text: "where this server has its API is not known"}
+
 // reader sums a target's servers up: one, but for disaggregated prefill and decode.
-type reader struct{ engines []engine }
+type reader struct {
+	engines []engine
+	hint    string // what to do where the page is not offered
+}
 
 // New makes the reader for a target whose server is identified; nil, nil where the dialect offers nothing to read. It sends
 // nothing. Credentials of the target go to the target's own host only.
 func New(t prober.Target, f inference.Facts) (prober.LoadReader, error) {
-	if t.Dial != nil {
-		return newReader(t, f, config.WithDialContextFunc(t.Dial))
+	r, err := open(t, f.Dialect)
+	if r == nil || err != nil {
+		return nil, err // not a nil *reader in an interface
 	}
-	return newReader(t, f)
+	return r, nil
 }
 
-func newReader(t prober.Target, f inference.Facts, options ...config.HTTPClientOption) (prober.LoadReader, error) {
-	dialect := f.Dialect
+// open makes the reader of a target.
+func open(t prober.Target, dialect inference.Dialect) (*reader, error) {
+	if t.Dial != nil {
+		return openReader(t, dialect, config.WithDialContextFunc(t.Dial))
+	}
+	return openReader(t, dialect)
+}
+
+// openReader makes the reader of a target that speaks a dialect, of the configured one where that is not known; nil where it
+// offers nothing to read.
+func openReader(t prober.Target, dialect inference.Dialect, options ...config.HTTPClientOption) (*reader, error) {
 	if dialect == "" || dialect == inference.Auto {
 		dialect = t.Dialect
 	}
-	switch dialect {
-	case inference.SGLang, inference.VLLM, inference.LlamaCpp:
-	default:
+	kind, ok := kinds()[dialect]
+	if !ok {
 		return nil, nil
 	}
 	pages := t.MetricsURLs
 	if len(pages) == 0 {
-		pages = []string{strings.TrimSuffix(strings.TrimRight(t.URL, "/"), "/v1") + "/metrics"}
+		pages = []string{strings.TrimSuffix(strings.TrimRight(t.URL, "/"), "/v1") + kind.path}
 	}
-	r := &reader{}
+	r := &reader{hint: kind.hint}
 	for _, raw := range pages {
 		u, err := url.Parse(raw)
 		if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
@@ -60,76 +76,78 @@ func newReader(t prober.Target, f inference.Facts, options ...config.HTTPClientO
 		if err != nil {
 			return nil, fmt.Errorf("target %s: %w", t.Name, err)
 		}
-		at := func(path string) *endpoint {
-			base, ok := strings.CutSuffix(strings.TrimRight(raw, "/"), "/metrics")
-			if !ok {
-				return nil // a page at an address of its own says nothing of where the API is
-			}
-			return &endpoint{url: base + path, client: client}
-		}
-		page := &endpoint{url: raw, client: client}
-		switch dialect {
-		case inference.SGLang:
-			r.engines = append(r.engines, &sglang{page: page, loads: at("/v1/loads?include=core,queues")})
-		case inference.VLLM:
-			r.engines = append(r.engines, &vllm{page: page})
-		default:
-			r.engines = append(r.engines, &llamaCpp{page: page, slots: at("/slots")})
-		}
+		r.engines = append(r.engines, kind.open(server{page: raw, client: client}))
 	}
 	return r, nil
+}
+
+// kind is how one kind of server is read.
+type kind struct {
+	path string // of its page, beside the API
+	hint string
+	open func(server) engine
+}
+
+func kinds() map[inference.Dialect]kind {
+	return map[inference.Dialect]kind{
+		inference.SGLang: {"/metrics", "start SGLang with --enable-metrics", func(s server) engine {
+			return &sglang{page: s.at(""), loads: s.beside("/v1/loads?include=core,queues")}
+		}},
+		inference.VLLM: {"/metrics", "start vLLM without --disable-log-stats", func(s server) engine { return &vllm{page: s.at("")} }},
+		inference.LlamaCpp: {"/metrics", "start llama-server with --metrics", func(s server) engine {
+			return &llamaCpp{page: s.at(""), slots: s.beside("/slots")}
+		}},
+		inference.TRTLLM: {"/prometheus/metrics", "set return_perf_metrics: true for trtllm-serve", func(s server) engine {
+			return &trtllm{page: s.at(""), other: s.at(prometheusPath(s.page))}
+		}},
+		inference.LMDeploy: {"/metrics", "start LMDeploy without switching its metrics off", func(s server) engine { return &lmDeploy{page: s.at("")} }},
+	}
+}
+
+// server is one page with the client that may ask for it.
+type server struct {
+	page   string
+	client *http.Client
+}
+
+// at is the endpoint at a URL, "" for the page.
+func (s server) at(url string) *endpoint {
+	return &endpoint{url: cmp.Or(url, s.page), client: s.client}
+}
+
+// beside is an endpoint of the API whose page it is; nil where the page is at an address of its own, which says nothing of where
+// the API is.
+func (s server) beside(path string) *endpoint {
+	base, ok := strings.CutSuffix(strings.TrimRight(s.page, "/"), "/metrics")
+	if !ok {
+		return nil
+	}
+	return s.at(base + path)
 }
 
 // ReadLoad reads every endpoint within 5 s. A reading that is not complete is an error; an endpoint that the server does not
 // offer is none: its facts are absent.
 func (r *reader) ReadLoad(ctx context.Context) (prober.Load, error) {
+	read, err := r.read(ctx)
+	return read.load, err
+}
+
+func (r *reader) read(ctx context.Context) (reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	var total prober.Load
-	for _, e := range r.engines {
-		l, err := e.read(ctx)
+	var total reading
+	for i, e := range r.engines {
+		one, err := e.read(ctx)
 		if err != nil {
-			return prober.Load{}, err
+			return reading{}, err
 		}
-		add(&total, l)
+		if len(r.engines) > 1 {
+			one.apart(i)
+		}
+		total.add(one)
 	}
-	total.At = time.Now()
+	total.load.At = time.Now()
 	return total, nil
-}
-
-// add adds l to total, field by field, where l knows the field.
-func add(total *prober.Load, l prober.Load) {
-	total.Live = total.Live || l.Live
-	total.Digits = max(total.Digits, l.Digits)
-	addTo(&total.Running, l.Running)
-	addTo(&total.Queued, l.Queued)
-	addTo(&total.PromptTokens, l.PromptTokens)
-	addTo(&total.ComputedTokens, l.ComputedTokens)
-	addTo(&total.GeneratedTokens, l.GeneratedTokens)
-	addTo(&total.ForwardTokens, l.ForwardTokens)
-	addTo(&total.Steps, l.Steps)
-	addTo(&total.CorrectDrafts, l.CorrectDrafts)
-	addTo(&total.FinishedRequests, l.FinishedRequests)
-	addTo(&total.AbortedRequests, l.AbortedRequests)
-}
-
-func addTo[T int | float64](total **T, v *T) {
-	switch {
-	case v == nil:
-	case *total == nil:
-		sum := *v
-		*total = &sum
-	default:
-		**total += *v
-	}
-}
-
-// optional makes a page that the server does not offer an empty one.
-func optional(p page, err error) (page, error) {
-	if errors.Is(err, errNotOffered) {
-		return page{}, nil
-	}
-	return p, err
 }
 
 func names(list ...string) map[string]bool {

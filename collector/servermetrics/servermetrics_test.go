@@ -84,7 +84,7 @@ func read(t *testing.T, target prober.Target, dialect inference.Dialect) (prober
 const loadsPath = "/v1/loads?include=core,queues"
 
 func TestNew(t *testing.T) {
-	for _, d := range []inference.Dialect{inference.OpenAI, inference.Auto, "", "trtllm"} {
+	for _, d := range []inference.Dialect{inference.OpenAI, inference.Auto, "", inference.Ollama} {
 		if r, err := New(prober.Target{URL: "http://localhost:1"}, inference.Facts{Dialect: d}); r != nil || err != nil {
 			t.Errorf("dialect %q: %v, %v, want nil, nil", d, r, err)
 		}
@@ -144,7 +144,7 @@ func TestNotOfferedIsRememberedForAWhile(t *testing.T) {
 			}
 			w.WriteHeader(http.StatusNotFound)
 		}))
-		r, err := newReader(prober.Target{URL: "http://server"}, inference.Facts{Dialect: inference.SGLang}, dial)
+		r, err := openReader(prober.Target{URL: "http://server"}, inference.SGLang, dial)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestHang(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}))
-		r, err := newReader(prober.Target{URL: "http://server"}, inference.Facts{Dialect: inference.VLLM}, dial)
+		r, err := openReader(prober.Target{URL: "http://server"}, inference.VLLM, dial)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,6 +194,11 @@ func TestHang(t *testing.T) {
 
 // pipeServer serves over pipes, so that time can be virtual.
 func pipeServer(t *testing.T, h http.Handler) config.HTTPClientOption {
+	return config.WithDialContextFunc(pipe(t, h))
+}
+
+// pipe is pipeServer as a target's Dial.
+func pipe(t *testing.T, h http.Handler) func(ctx context.Context, network, address string) (net.Conn, error) {
 	t.Helper()
 	conns := make(chan net.Conn)
 	closed := make(chan struct{})
@@ -208,7 +213,7 @@ func pipeServer(t *testing.T, h http.Handler) config.HTTPClientOption {
 		_ = s.Close()
 		<-done
 	})
-	return config.WithDialContextFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		client, server := net.Pipe()
 		select {
 		case conns <- server:
@@ -216,7 +221,7 @@ func pipeServer(t *testing.T, h http.Handler) config.HTTPClientOption {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-	})
+	}
 }
 
 type pipeListener struct {
