@@ -244,7 +244,15 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 		Precision:    float64(cmp.Or(t.Precision, outer.Precision, 0.03)),
 		DecodeTokens: decodeTokens(ladder, t.DecodeTokens, outer.DecodeTokens),
 		Intervals:    intervals(ladder, t.Intervals, outer.Intervals),
+		Weights:      rungWeights(ladder, t.Weights, outer.Weights),
+		QuietHours:   slices.Clone(t.QuietHours),
 		SLO:          t.SLO.at(ladder),
+	}
+	if t.QuietHours == nil {
+		out.QuietHours = slices.Clone(outer.QuietHours)
+	}
+	if allow := cmp.Or(t.AllowEviction, outer.AllowEviction); allow != nil {
+		out.AllowEviction = *allow
 	}
 	if err := t.checkWords(out); err != nil {
 		return Target{}, nil, err

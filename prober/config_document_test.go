@@ -81,7 +81,7 @@ func readConfigComments(t *testing.T) configComments {
 	}
 	for _, s := range c.sections {
 		for _, k := range s.keys {
-			for _, name := range []string{"Ladder", "Share", "Tokens", "Interval", "Duration", "Timeout", "HTTPConfig"} {
+			for _, name := range []string{"Ladder", "Share", "Tokens", "Interval", "Duration", "Timeout", "Weight", "QuietHours", "HTTPConfig"} {
 				if strings.Contains(k.kind, "<"+snake(name)) {
 					c.values["<"+snake(name)+">"] = types[name]
 				}
@@ -137,6 +137,9 @@ func placeholder(e ast.Expr, types map[string]string) (string, bool) {
 		name, _ := placeholder(e.Index, types)
 		return strings.TrimSuffix(name, ">") + " per rung>", false
 	case *ast.Ident:
+		if e.Name == "bool" {
+			return "<boolean>", false
+		}
 		if _, ok := types[e.Name]; ok {
 			return "<" + snake(e.Name) + ">", false
 		}
@@ -144,10 +147,12 @@ func placeholder(e ast.Expr, types map[string]string) (string, bool) {
 	return "<string>", false
 }
 
+var wordBoundary = regexp.MustCompile("([a-z])([A-Z])")
+
 // snake makes slo_config of SLOConfig.
 func snake(name string) string {
 	name, mapping := strings.CutSuffix(name, "Config")
-	name = strings.ToLower(name)
+	name = strings.ToLower(wordBoundary.ReplaceAllString(name, "${1}_$2"))
 	switch {
 	case mapping && name == "":
 		return "config"
@@ -279,7 +284,7 @@ Brackets mark what may be left out. Placeholders:
 	for _, name := range slices.Sorted(maps.Keys(c.values)) {
 		fmt.Fprintf(&b, "* `%s`: %s\n", name, c.values[name])
 	}
-	b.WriteString("* `<string>`: Text.\n")
+	b.WriteString("* `<boolean>`: `true` or `false`.\n* `<string>`: Text.\n")
 	for _, s := range c.sections {
 		fmt.Fprintf(&b, "\n## `<%s>`\n\n%s\n\n```yaml\n", s.name, s.text)
 		for i, k := range s.keys {

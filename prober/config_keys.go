@@ -30,8 +30,9 @@ type ProbeConfig struct {
 	// Refused: [1k, 1024]
 	// Refused: [8x]
 	Ladder Ladder `yaml:"ladder,omitempty"`
-	// Budget is the largest share of a server's time that probes may take. After each run the server rests long enough, so
-	// that a long rung may run more seldom than its interval says.
+	// Budget is the largest share of a server's time that probes may take: three quarters of it for the ladder, the rest for
+	// confirmations. A rung runs once on credit and again when its part has paid for that, so that a long rung may run more
+	// seldom than its interval says. Over a day probes exceed it by a tenth at most, or by the one run that is longer. 100% is no limit.
 	//
 	// Unit: share of time
 	// Default: `2%`
@@ -39,6 +40,27 @@ type ProbeConfig struct {
 	// Refused: 0
 	// Refused: 2
 	Budget Share `yaml:"budget,omitempty"`
+	// Weights are the parts of the budget that rungs get, relative to one another, where it is too small for all intervals.
+	//
+	// Default: `1`
+	// Example: {128k: 2, 192k: 4}
+	// Refused: {128k: 0}
+	// Refused: a lot
+	Weights RungValues[Weight] `yaml:"weights,omitempty"`
+	// QuietHours are hours in which no run starts; a run that goes on is not ended. Due runs are skipped with the reason budget.
+	//
+	// Default: none
+	// Example: [Mon-Fri 08:00-18:00 Europe/Berlin, '12:00-14:00']
+	// Refused: ['08:00']
+	// Refused: [Mon-Fri 08:00-18:00 Mars]
+	QuietHours []QuietHours `yaml:"quiet_hours,omitempty"`
+	// AllowEviction lets a run push what others have cached out of the server's KV pool. Without it such a rung is skipped as
+	// pool_full, where the server tells what its pool holds (SGLang of April 2026 or newer).
+	//
+	// Default: `false`
+	// Example: true
+	// Refused: sometimes
+	AllowEviction *bool `yaml:"allow_eviction,omitempty"`
 	// Precision is the wanted relative standard error of the step time. The finer it is, the more a run repeats.
 	//
 	// Unit: share of the step time

@@ -27,6 +27,17 @@ func intervals(ladder Ladder, levels ...RungValues[Interval]) PerRung[time.Durat
 	return p
 }
 
+func rungWeights(ladder Ladder, levels ...RungValues[Weight]) PerRung[float64] {
+	p := PerRung[float64]{Default: 1, Rungs: map[Rung]float64{}}
+	for _, r := range ladder {
+		p.Rungs[r] = 1
+		if w, ok := valueFor(r, levels...); ok {
+			p.Rungs[r] = float64(w)
+		}
+	}
+	return p
+}
+
 // at gives the objectives of the rungs that have one.
 func (s *SLOConfig) at(ladder Ladder) SLO {
 	if s == nil {
@@ -47,7 +58,8 @@ func objectives(ladder Ladder, values RungValues[Duration]) map[Rung]time.Durati
 
 // strayWarnings tells of settings for context lengths that are not probed: often a slip of the pen.
 func (c ProbeConfig) strayWarnings(ladder Ladder) []string {
-	return append(stray("intervals", ladder, c.Intervals), stray("decode_tokens", ladder, c.DecodeTokens)...)
+	return slices.Concat(stray("intervals", ladder, c.Intervals), stray("decode_tokens", ladder, c.DecodeTokens),
+		stray("weights", ladder, c.Weights))
 }
 
 func (s *SLOConfig) strayWarnings(ladder Ladder) []string {
@@ -57,7 +69,7 @@ func (s *SLOConfig) strayWarnings(ladder Ladder) []string {
 	return append(stray("slo.ttft", ladder, s.TTFT), stray("slo.step", ladder, s.Step)...)
 }
 
-func stray[T Tokens | Interval | Duration](key string, ladder Ladder, values RungValues[T]) []string {
+func stray[T Tokens | Interval | Duration | Weight](key string, ladder Ladder, values RungValues[T]) []string {
 	var warnings []string
 	for _, r := range slices.Sorted(maps.Keys(values.Rungs)) {
 		if !slices.Contains(ladder, r) {

@@ -206,9 +206,23 @@ func (t Timeout) MarshalYAML() (any, error) {
 	return Duration(t).MarshalYAML()
 }
 
+// Weight is a part, relative to others, from 0.01 to 100.
+type Weight float64
+
+func parseWeight(s string) (Weight, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 0.01 && f <= 100) {
+		return 0, fmt.Errorf("weight %q is not a number from 0.01 to 100", s)
+	}
+	return Weight(f), nil
+}
+
+// UnmarshalYAML reads a number from 0.01 to 100.
+func (w *Weight) UnmarshalYAML(node *yaml.Node) error { return parseScalar(node, w, parseWeight) }
+
 // RungValues is one value for all rungs, or a mapping from `default` and single rungs to values. A rung that finds
 // neither takes its value from the next outer level: the top of the file, then the built-in default.
-type RungValues[T Tokens | Interval | Duration] struct {
+type RungValues[T Tokens | Interval | Duration | Weight] struct {
 	Default *T
 	Rungs   map[Rung]T
 }
@@ -268,7 +282,7 @@ func (v *RungValues[T]) UnmarshalYAML(node *yaml.Node) error {
 }
 
 // valueFor looks a rung up from the innermost level outwards.
-func valueFor[T Tokens | Interval | Duration](r Rung, levels ...RungValues[T]) (T, bool) {
+func valueFor[T Tokens | Interval | Duration | Weight](r Rung, levels ...RungValues[T]) (T, bool) {
 	for _, level := range levels {
 		if v, ok := level.Rungs[r]; ok {
 			return v, true

@@ -108,6 +108,8 @@ type Run struct {
 	Plan     Plan   // the plan that was carried out
 	Sample   Sample
 	Legs     []Leg // every request of the run in order of sending, the pre-roll left out
+
+	Confirmation bool // asked for beside the schedule, to confirm what was seen
 }
 
 // Sample is the measurement that a run yields. A zero field is not known or was not measured. A run that is not accepted

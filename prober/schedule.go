@@ -3,11 +3,9 @@
 package prober
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -28,14 +26,14 @@ const firstRunWithin = time.Minute
 type RunFunc func(context.Context, Target, Rung) Run
 
 // Scheduler decides when each rung of each target is measured. Every server has one goroutine, so that it is never probed
-// twice at once, and rests after each run by the budget of the run's target. Targets come and go while it runs; the others
-// keep their due times.
+// twice at once, and a ledger, by which probes keep within the budget of its time. Targets come and go while it runs; the
+// others keep their due times.
 type Scheduler struct {
 	run      RunFunc
 	observer RunObserver
 	logger   log.Logger
 
-	mu      sync.Mutex // guards what follows, the slots and turn of each server, and of each slot cost and since
+	mu      sync.Mutex // guards what follows, all of each server but its signal, and all of each slot but what says otherwise
 	servers map[string]*server
 	spawn   func(*server) // starts the goroutine of a server; nil while the scheduler does not run
 
@@ -47,18 +45,27 @@ type slot struct {
 	target   Target
 	rung     Rung
 	interval time.Duration
-	due      time.Time     // the next due time of the grid that has not been run or missed
-	since    time.Time     // the first due time since the last run; how late the slot is
-	ran      bool          // at least once
-	cost     time.Duration // the last run and the rest that it called for
-	failing  bool
+	quiet    []quiet
+	account  *account
+
+	due     time.Time // the next due time of the grid that has not been run or missed
+	since   time.Time // the first due time since the last run; how late the slot is
+	again   time.Time // when a run that was put off is tried again; zero for none
+	confirm time.Time // from when on a confirmation is wanted; zero for none
+	barred  time.Time // until when budget or quiet hours have kept it from running
+	putOff  int       // how often in a row a run was
+	last    time.Time // start of the last run; zero before the first
+	took    time.Duration
+	cost    time.Duration // of a run as they go, in time of the server
+
+	failing  bool // this and the next two belong to the server's goroutine
 	rejected int  // runs in a row
 	tooLong  bool // the last run took longer than the interval
 	removed  bool // guarded by Scheduler.telling
 }
 
-// NewScheduler makes the scheduler of the targets. Due times count from now; nothing runs before Run. The observer is told of every run and of every
-// due time that was missed, by several goroutines at once.
+// NewScheduler makes the scheduler of the targets. Due times count from now; nothing runs before Run. The observer is told of
+// every run and of every due time that was missed, by several goroutines at once.
 func NewScheduler(targets []Target, run RunFunc, observer RunObserver, logger log.Logger) *Scheduler {
 	s := &Scheduler{run: run, observer: observer, logger: logger, servers: map[string]*server{}}
 	s.Add(targets)
@@ -80,7 +87,7 @@ func slotsOf(t Target, start time.Time) []*slot {
 		fmt.Fprintf(h, "%s\x00%d", t.Name, r)
 		within := time.Duration(float64(part) * float64(h.Sum32()) / (1 << 32))
 		due := start.Add(time.Duration(i)*part + within)
-		slots[i] = &slot{target: t, rung: r, interval: t.Intervals.At(r), due: due, since: due}
+		slots[i] = &slot{target: t, rung: r, interval: t.Intervals.At(r), quiet: findZones(t.QuietHours), due: due, since: due}
 	}
 	return slots
 }
@@ -101,104 +108,35 @@ func (s *Scheduler) Run(ctx context.Context) {
 	servers.Wait()
 }
 
-// EffectiveInterval forecasts the time from run to run of a rung: its interval, or more where the server's budget does not
-// allow that. It is 0 for a rung that is not scheduled.
-func (s *Scheduler) EffectiveInterval(target string, rung Rung) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sl, slots := s.find(target, rung); sl != nil {
-		return effectiveInterval(sl.interval, slots)
-	}
-	return 0
-}
-
-// NextDue forecasts when the next run of a rung starts: an effective interval after the due time of the one before. It stays
-// where it is when due times are missed, so that it tells how late the rung is. It is zero for a rung that is not scheduled.
-func (s *Scheduler) NextDue(target string, rung Rung) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sl, slots := s.find(target, rung)
-	if sl == nil {
-		return time.Time{}
-	}
-	return sl.since.Add(effectiveInterval(sl.interval, slots) - sl.interval)
-}
-
-// find gives a rung's slot and the slots of its server, nil for a rung that is not scheduled.
-func (s *Scheduler) find(target string, rung Rung) (*slot, []*slot) {
-	for _, sv := range s.servers {
-		for _, sl := range sv.slots {
-			if sl.target.Name == target && sl.rung == rung {
-				return sl, sv.slots
-			}
-		}
-	}
-	return nil, nil
-}
-
-// nextDue is the earliest due time of the slots.
-func nextDue(slots []*slot) time.Time {
-	return slices.MinFunc(slots, func(a, b *slot) int { return a.due.Compare(b.due) }).due
-}
-
-// mostOverdue picks, of the slots that are due, the one that is latest in parts of its interval, the shorter rung of two:
-// so short intervals come often and long ones are not starved. A rung that was never measured comes before all others.
-func mostOverdue(slots []*slot, now time.Time) *slot {
-	lateness := func(sl *slot) float64 {
-		if !sl.ran {
-			return math.Inf(1)
-		}
-		return float64(now.Sub(sl.since)) / float64(sl.interval)
-	}
-	var best *slot
-	for _, sl := range slots {
-		if sl.due.After(now) {
-			continue
-		}
-		if best == nil || cmp.Or(cmp.Compare(lateness(sl), lateness(best)), cmp.Compare(best.rung, sl.rung)) > 0 {
-			best = sl
-		}
-	}
-	return best
-}
-
-// miss drops every due time that has been overtaken by the next one, and tells of it. The last one stays: it is run late.
-func (s *Scheduler) miss(slots []*slot, now time.Time, reason Reason) {
-	for _, sl := range slots {
-		missed := 0
-		for ; !sl.due.Add(sl.interval).After(now); missed++ {
-			s.skip(sl, reason)
-			sl.due = sl.due.Add(sl.interval)
-		}
-		if missed > 0 {
-			level.Debug(s.logger).Log("msg", "due times missed", "target", sl.target.Name, "rung", sl.rung, "reason", reason,
-				"missed", missed)
-		}
-	}
-}
-
 // shutDown tells of the slots that would be next.
-func (s *Scheduler) shutDown(slots []*slot) {
+func (s *Scheduler) shutDown(sv *server) {
+	s.mu.Lock()
 	now := time.Now()
-	for _, sl := range slots {
+	var next []missed
+	for _, sl := range sv.slots {
 		if !sl.due.After(now) {
-			s.skip(sl, ShuttingDown)
+			next = append(next, missed{sl, sl.due, ShuttingDown})
 		}
+	}
+	s.mu.Unlock()
+	for _, m := range next {
+		s.skip(m.slot, m.due, m.reason)
 	}
 }
 
-func (s *Scheduler) skip(sl *slot, reason Reason) {
+func (s *Scheduler) skip(sl *slot, due time.Time, reason Reason) {
 	s.telling.RLock()
 	defer s.telling.RUnlock()
 	if sl.removed {
 		return
 	}
 	message := map[Reason]string{
-		OverBudget:      "the server rested to keep within its budget",
+		OverBudget:      "the server rested to keep within its budget, or by its quiet hours",
+		Cooldown:        "the server was left alone after it had no room for the run before",
 		PreviousRunning: "another run was going on",
 		ShuttingDown:    "the exporter is shutting down",
 	}[reason]
-	run := sl.newRun(sl.due)
+	run := sl.newRun(due)
 	run.Status, run.Reason, run.Message = Skipped, reason, message
 	s.observer.ObserveRun(run)
 }
@@ -211,24 +149,19 @@ func (sl *slot) newRun(started time.Time) Run {
 	}
 }
 
-// execute runs a slot, tells the observer, and logs what has changed. It returns the rest that the run calls for.
-func (s *Scheduler) execute(ctx context.Context, sl *slot) time.Duration {
+// execute runs a slot, books what that cost, tells the observer, and logs what has changed.
+func (s *Scheduler) execute(ctx context.Context, sv *server, o opening) {
 	started := time.Now()
-	run := s.guarded(ctx, sl)
+	run := s.guarded(ctx, o.slot)
+	run.Confirmation = o.confirms
 	took := time.Since(started)
-	spent := took
-	if run.Duration > 0 || run.Status == Skipped {
-		spent = run.Duration // waiting for others costs the server nothing
-	}
-	pause := rest(spent, sl.target.Budget)
 	s.mu.Lock()
-	sl.cost = took + pause
+	sv.settle(o, run, took)
 	s.mu.Unlock()
 	s.observer.ObserveRun(run)
 	if run.Status != Skipped && ctx.Err() == nil {
-		s.logChange(sl, run, took)
+		s.logChange(o.slot, run, took)
 	}
-	return pause
 }
 
 // unmeasured is after how many rejected runs in a row a rung counts as not measured.

@@ -96,37 +96,43 @@ func TestRemoveWhileRunning(t *testing.T) {
 	}
 }
 
-// TestRestOutlivesTarget sees that a server rests after the run of a target that is gone, and that no goroutine waits for it.
-func TestRestOutlivesTarget(t *testing.T) {
+// TestDebtOutlivesTarget sees that a rung that comes again under its old name pays for its last run first, and that no
+// goroutine waits for it.
+func TestDebtOutlivesTarget(t *testing.T) {
 	target := func(name string) []Target {
 		return []Target{testTarget(name, "gpu", 0.1, map[Rung]time.Duration{1024: time.Second})}
 	}
-	d := changing(t, target("old"), func(ctx context.Context, t Target, r Rung) Run {
+	d := changing(t, target("a"), func(ctx context.Context, t Target, r Rung) Run {
 		return fakeRun(ctx, t, r, 10*time.Minute)
 	}, func(ctx context.Context, s *Scheduler, d *diary) {
 		time.Sleep(time.Minute)
-		s.Remove(ctx, []string{"old"})
+		s.Remove(ctx, []string{"a"})
 		synctest.Wait()
 		s.mu.Lock()
 		if s.servers["gpu"].serving {
 			t.Error("a goroutine serves a server without targets")
 		}
 		s.mu.Unlock()
-		s.Add(target("new"))
+		s.Add(target("a"))
+		s.Add(target("b")) // owes nothing
 		time.Sleep(time.Hour)
-		s.Remove(ctx, []string{"new"})
-		time.Sleep(2 * time.Hour)
+		s.Remove(ctx, []string{"a", "b"})
+		time.Sleep(25 * time.Hour)
 		s.Add(nil)
 		if len(s.servers) != 0 {
-			t.Error("a server that has rested is not forgotten")
+			t.Error("a server on which nothing ran for a day is not forgotten")
 		}
 	})
-	first, next := d.of("old", 1024, Rejected), d.of("new", 1024, Accepted)
-	if len(first) != 1 || len(next) == 0 {
+	first, next, other := d.of("a", 1024, Rejected), d.of("a", 1024, Accepted), d.of("b", 1024, Accepted)
+	if len(first) != 1 || len(next) == 0 || len(other) == 0 {
 		t.Fatalf("%+v", d.runs)
 	}
-	if gap := next[0].Started.Sub(first[0].Started.Add(first[0].Duration)); gap < 9*first[0].Duration {
-		t.Errorf("the server rested %v after a run of %v at a tenth of the time", gap, first[0].Duration)
+	end := first[0].Started.Add(first[0].Duration)
+	if gap := next[0].Started.Sub(end); gap < 9*first[0].Duration {
+		t.Errorf("the rung rested %v after a run of %v at a tenth of the time", gap, first[0].Duration)
+	}
+	if gap := other[0].Started.Sub(end); gap > time.Second {
+		t.Errorf("the other target waited %v for it", gap)
 	}
 }
 

@@ -12,7 +12,10 @@ type server struct {
 	changed chan struct{} // takes one signal: slots came or went
 	serving bool          // its goroutine lives
 	turn    *turn         // the run that is going on, nil between runs
-	rested  time.Time     // of the goroutine; whoever comes after it goes on from there
+	ledger  *ledger
+
+	cool     time.Time // until when it is left alone
+	refusals int       // how often in a row it had no room for a run
 }
 
 // turn is one run of a server.
@@ -28,17 +31,21 @@ func (s *Scheduler) Add(targets []Target) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	for name, sv := range s.servers {
-		if len(sv.slots) == 0 && !sv.serving && !sv.rested.After(now) {
+		if sv.ledger.book(now); len(sv.slots) == 0 && !sv.serving && sv.ledger.settled() {
 			delete(s.servers, name)
 		}
 	}
 	for _, t := range targets {
 		sv := s.servers[t.Server]
 		if sv == nil {
-			sv = &server{changed: make(chan struct{}, 1)}
+			sv = &server{changed: make(chan struct{}, 1), ledger: newLedger(now)}
 			s.servers[t.Server] = sv
 		}
-		sv.slots = slices.Concat(sv.slots, slotsOf(t, now))
+		slots := slotsOf(t, now)
+		for _, sl := range slots {
+			sl.account = sv.ledger.open(accountKey{t.Name, sl.rung}, t.weight(sl.rung))
+		}
+		sv.slots = slices.Concat(sv.slots, slots)
 		s.wake(sv)
 	}
 }
@@ -54,6 +61,7 @@ func (s *Scheduler) Remove(ctx context.Context, targets []string) {
 		for _, sl := range sv.slots {
 			if slices.Contains(targets, sl.target.Name) {
 				gone = append(gone, sl)
+				sl.account.closed = true
 			} else {
 				stay = append(stay, sl)
 			}
@@ -101,56 +109,59 @@ func (s *Scheduler) wake(sv *server) {
 // serve is the life of one server, until ctx ends or nothing is left to do.
 func (s *Scheduler) serve(ctx context.Context, sv *server) {
 	for {
-		slots := s.current(sv)
-		if len(slots) == 0 {
+		if !s.current(sv) {
 			return
 		}
-		wake := sv.rested
-		if due := nextDue(slots); due.After(wake) {
-			wake = due
-		}
-		switch await(ctx, wake, sv.changed) {
+		how := await(ctx, s.nextStart(sv), sv.changed)
+		s.miss(sv)
+		switch how {
 		case ended:
-			s.shutDown(slots)
+			s.shutDown(sv)
 			return
 		case disturbed:
 			continue
 		}
-		now := time.Now()
-		s.miss(slots, now, OverBudget)
-		sl := mostOverdue(slots, now)
-		turn, ctx := s.begin(ctx, sv, sl)
+		o, turn, ctx := s.begin(ctx, sv)
 		if turn == nil {
 			continue
 		}
-		pause := s.execute(ctx, sl)
-		now = time.Now()
-		sv.rested = now.Add(pause)
+		s.execute(ctx, sv, o)
 		s.end(sv, turn)
-		s.miss(slots, now, PreviousRunning)
+		s.miss(sv)
 	}
 }
 
-// current gives the slots of a server; where there are none its goroutine must end.
-func (s *Scheduler) current(sv *server) []*slot {
+// current says whether a server has slots; where it has none its goroutine must end.
+func (s *Scheduler) current(sv *server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sv.serving = len(sv.slots) > 0
-	return sv.slots
+	return sv.serving
 }
 
-// begin moves a slot on to the due time after the run that begins. It gives nil where the slot has been removed.
-func (s *Scheduler) begin(ctx context.Context, sv *server, sl *slot) (*turn, context.Context) {
+// begin picks what runs now, if anything, and moves its slot on to the due time after that run.
+func (s *Scheduler) begin(ctx context.Context, sv *server) (opening, *turn, context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Contains(sv.slots, sl) {
-		return nil, ctx
+	now := time.Now()
+	o, ok := sv.choose(now)
+	if !ok {
+		return o, nil, ctx
 	}
-	sl.due = sl.due.Add(sl.interval)
-	sl.since, sl.ran = sl.due, true
+	sv.ledger.begin(now)
+	sl := o.slot
+	sl.last = now
+	if o.confirms {
+		sl.confirm = time.Time{}
+	} else {
+		if !sl.due.After(now) {
+			sl.due = sl.due.Add(sl.interval)
+		}
+		sl.since, sl.again = sl.due, time.Time{}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	sv.turn = &turn{target: sl.target.Name, cancel: cancel, ended: make(chan struct{})}
-	return sv.turn, ctx
+	return o, sv.turn, ctx
 }
 
 // end lets whoever waits for the end of the run go on.

@@ -30,6 +30,10 @@ type Target struct {
 	Timeout      time.Duration          // one leg; 0 is auto
 	SLO          SLO
 
+	Weights       PerRung[float64] // parts of the budget, relative to one another; 0 is 1
+	QuietHours    []QuietHours     // in which no run starts
+	AllowEviction bool             // a run may push what others have cached out of the server's KV pool
+
 	HTTP        config.HTTPClientConfig
 	MetricsURLs []string // pages of the server's own metrics; nil is auto
 	MetricsHTTP *config.HTTPClientConfig
@@ -47,6 +51,14 @@ type SLO struct {
 // Same tells whether two targets are measured alike in every respect, so that what is known of one holds for the other.
 // Targets with a Dial are never the same.
 func (t Target) Same(other Target) bool { return reflect.DeepEqual(t, other) }
+
+// weight is a rung's part of the budget, relative to those of the other rungs of its server.
+func (t Target) weight(r Rung) float64 {
+	if w := t.Weights.At(r); w > 0 {
+		return w
+	}
+	return 1
+}
 
 // ModelLabel is the value of the label `model`: the configured name, or "default".
 func (t Target) ModelLabel() string {
