@@ -258,7 +258,7 @@ func (f *fleet) run(ctx context.Context) {
 		defer close(done)
 		f.scheduler.Run(ctx)
 	}()
-	<-ctx.Done()
+	f.planEvery(ctx, planAgain)
 	for _, m := range f.current() {
 		m.poller.Close()
 	}
@@ -301,6 +301,22 @@ func (f *fleet) ObserveRun(run prober.Run) {
 	}
 }
 
+// planAgain is how often plans are made anew though nothing ran: budgets are paid off, quiet hours begin and end.
+const planAgain = 30 * time.Second
+
+func (f *fleet) planEvery(ctx context.Context, pause time.Duration) {
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			f.planAll(func(prober.Target) bool { return true })
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // planAll plans the chosen targets anew.
 func (f *fleet) planAll(chosen func(prober.Target) bool) {
 	for _, m := range f.current() {
@@ -310,8 +326,9 @@ func (f *fleet) planAll(chosen func(prober.Target) bool) {
 	}
 }
 
-// plan tells the series when and how often each rung of a target comes.
+// plan tells the series when and how often each rung of a target comes, and what the target's budget has left.
 func (f *fleet) plan(t prober.Target) {
+	f.series.SetBudgetUsed(t.Name, f.scheduler.BudgetUsed(t.Name))
 	for _, r := range t.Ladder {
 		f.series.SetInterval(t.Name, r, f.scheduler.EffectiveInterval(t.Name, r))
 		f.series.SetNextDue(t.Name, r, f.scheduler.NextDue(t.Name, r))

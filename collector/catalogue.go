@@ -53,6 +53,7 @@ const (
 	probeInterval    = "longctx_probe_interval_seconds"
 	probeEffective   = "longctx_probe_effective_interval_seconds"
 	probeNextDue     = "longctx_probe_next_due_timestamp_seconds"
+	budgetUsed       = "longctx_budget_used_ratio"
 	probesInFlight   = "longctx_probes_in_flight"
 	probeLastAttempt = "longctx_probe_last_attempt_timestamp_seconds"
 	probeLastSuccess = "longctx_probe_last_success_timestamp_seconds"
@@ -186,6 +187,10 @@ func scheduleMetrics() []Metric {
 		{
 			Name: probeNextDue, Type: Gauge, Labels: perRung(),
 			Help: "Unix time at which the next run of the rung should start; it stands still while the rung is late. Absent where nothing is scheduled.",
+		},
+		{
+			Name: budgetUsed, Type: Gauge, Labels: perTarget(),
+			Help: "Share of the target's budget, 1 being all of it, that runs of all targets of its server took in the last 24 hours. Above 1.1 only by a single run that is longer than a tenth of a day's budget.",
 		},
 		{Name: probesInFlight, Type: Gauge, Labels: perTarget(), Help: "Number of runs that are going on at the target."},
 		{

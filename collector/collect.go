@@ -48,6 +48,9 @@ func (p page) target(t *target) {
 	p.counter(promptTokens, t.computed.n, t.computed.labels)
 	p.counter(promptTokens, t.cached.n, t.cached.labels)
 	p.counter(engineBusy, t.busy, t.labels)
+	if t.used != nil {
+		p.gauge(budgetUsed, *t.used, t.labels)
+	}
 	p.gauge(probesInFlight, float64(t.inFlight.Load()), t.labels)
 	if t.up != nil {
 		p.gauge(targetUp, truth(*t.up), t.labels)

@@ -97,6 +97,13 @@ func (c *Collector) SetInterval(name string, rung prober.Rung, effective time.Du
 	}
 }
 
+// SetBudgetUsed tells what share of a target's budget runs of its server have used.
+func (c *Collector) SetBudgetUsed(name string, share float64) {
+	if t := c.target(name); t != nil {
+		t.setBudgetUsed(share)
+	}
+}
+
 // SetNextDue tells when the next run of a rung should start.
 func (c *Collector) SetNextDue(name string, rung prober.Rung, due time.Time) {
 	if t := c.target(name); t != nil {

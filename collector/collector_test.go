@@ -141,6 +141,7 @@ func stories() []story {
 		}},
 		{name: "confirmed", targets: []prober.Target{withObjectives()}, do: func(c *Collector) {
 			c.SetInterval("ct200", rung8k, 20*time.Minute)
+			c.SetBudgetUsed("ct200", 0.73)
 			for i := range 3 {
 				for _, r := range withObjectives().Ladder {
 					run := accepted("ct200", r)
@@ -263,6 +264,7 @@ func TestNew(t *testing.T) {
 func full(t testing.TB) *Collector {
 	c := mustNew(t, withObjectives())
 	c.SetFacts("ct200", facts())
+	c.SetBudgetUsed("ct200", 0.73)
 	for _, r := range withObjectives().Ladder {
 		for range 3 {
 			c.ObserveRun(accepted("ct200", r))
@@ -422,6 +424,7 @@ func TestConcurrentUse(t *testing.T) {
 		func() { c.SetFacts("a", facts()) },
 		func() { c.SetInterval("a", rung8k, time.Minute) },
 		func() { c.SetNextDue("a", rung8k, time.Now()) },
+		func() { c.SetBudgetUsed("a", 0.5) },
 		func() { c.BeginRun("a")() },
 		func() { _ = text(t, c.Gatherer()) },
 		func() { c.Remove("b"); _ = c.Add(newTargetConfig("b", rung8k)) },

@@ -27,8 +27,9 @@ type target struct {
 
 	mu               sync.Mutex // guards what follows, and the rungs
 	reasons          []*reasonCount
-	computed, cached count   // prompt tokens
-	busy             float64 // seconds
+	computed, cached count    // prompt tokens
+	busy             float64  // seconds
+	used             *float64 // share of the budget
 	up               *bool
 	facts            *inference.Facts
 	info             []*dto.LabelPair
@@ -125,6 +126,12 @@ func (t *target) setFacts(f inference.Facts) {
 	up := true
 	t.facts, t.up = &f, &up
 	t.info = t.pairs(targetInfo, infoLabels(f)...)
+}
+
+func (t *target) setBudgetUsed(share float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.used = &share
 }
 
 func (t *target) setInterval(length prober.Rung, effective time.Duration) {
