@@ -14,6 +14,7 @@ import (
 	"slices"
 	"syscall"
 	"time"
+	_ "time/tzdata" // quiet hours have time zones, which images without a system lack
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/go-kit/log"
