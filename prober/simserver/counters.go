@@ -1,9 +1,8 @@
 package simserver
 
 import (
-	"fmt"
-	"io"
 	"slices"
+	"time"
 )
 
 // counters are everything that a server may count. Those of forward passes move with each pass, the others when a request
@@ -15,6 +14,7 @@ type counters struct {
 	emitted                      int // tokens handed out, the first one of each request included
 	steps, correct               int // verify passes times requests; accepted drafts
 	perPosition                  []int
+	endedPositions               []int // the same of requests that have ended
 
 	prefilledPrompts, prefilledCached int // prompt tokens of requests whose prefill is done
 
@@ -26,19 +26,24 @@ type counters struct {
 	longest                       int
 	decodeCalls, drafted, draftOK int // one-slot servers count these at the end, too
 	ttft, e2e, queued, gaps       histogram
+	perToken                      histogram // gaps shared out among their tokens
 }
 
 // gauges are what the server shows of its load.
 type gauges struct {
-	running, waiting, used int
+	running, waiting int
+	pool
+
+	// Of the last interval between two lines of a log; what an idle server does not touch again but for the throughput.
+	acceptLength, throughput float64
 }
 
 func newCounters(block int) counters {
 	long := []float64{.1, .2, .4, .6, .8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400}
 	short := []float64{.002, .004, .006, .008, .01, .02, .04, .06, .08, .1, .2, .4, .6, .8, 1, 2, 4, 6, 8}
 	return counters{
-		perPosition: make([]int, block-1),
-		ttft:        newHistogram(long), e2e: newHistogram(long), queued: newHistogram(long), gaps: newHistogram(short),
+		perPosition: make([]int, block-1), endedPositions: make([]int, block-1),
+		ttft: newHistogram(long), e2e: newHistogram(long), queued: newHistogram(long), gaps: newHistogram(short), perToken: newHistogram(short),
 	}
 }
 
@@ -57,6 +62,9 @@ func (c *counters) observeStep(accepted int, seconds float64) {
 		c.perPosition[i]++
 	}
 	c.gaps.observe(seconds)
+	for range accepted {
+		c.perToken.observe(seconds / float64(accepted))
+	}
 }
 
 func (c *counters) observeEnd(j *job) {
@@ -72,6 +80,9 @@ func (c *counters) observeEnd(j *job) {
 	c.cached += j.cached
 	c.generated += len(j.output)
 	c.verifies += j.verifyPasses()
+	for i, n := range positionsOf(j, len(c.endedPositions)) {
+		c.endedPositions[i] += n
+	}
 	c.decodeCalls += j.verifyPasses()
 	c.draftOK += j.correctDrafts()
 	c.drafted += j.verifyPasses() * len(c.perPosition)
@@ -88,7 +99,21 @@ func (c *counters) observeEnd(j *job) {
 
 // show brings the shown gauges up to date. The lock is held.
 func (e *engine) show() {
-	e.shown = gauges{running: len(e.running), waiting: len(e.queue), used: e.pool().held}
+	e.shown.running, e.shown.waiting, e.shown.pool = len(e.running), len(e.queue), e.pool()
+}
+
+// interval is where the last one ended.
+type interval struct {
+	steps, tokens int
+	at            time.Time
+}
+
+// showInterval brings those gauges up to date that tell of the last interval of decode passes.
+func (e *engine) showInterval() {
+	now := interval{steps: e.count.steps, tokens: e.count.decodeTokens, at: e.clock}
+	e.shown.acceptLength = ratio(now.tokens-e.interval.tokens, now.steps-e.interval.steps)
+	e.shown.throughput = perSecondOf(now.tokens-e.interval.tokens, e.interval.at, now.at)
+	e.interval = now
 }
 
 // observe gives a copy of what the server counts and shows.
@@ -103,8 +128,8 @@ func (e *engine) observe() (counters, gauges) {
 
 // copied is a copy that no longer moves.
 func (c counters) copied() counters {
-	c.perPosition = slices.Clone(c.perPosition)
-	for _, h := range []*histogram{&c.ttft, &c.e2e, &c.queued, &c.gaps} {
+	c.perPosition, c.endedPositions = slices.Clone(c.perPosition), slices.Clone(c.endedPositions)
+	for _, h := range []*histogram{&c.ttft, &c.e2e, &c.queued, &c.gaps, &c.perToken} {
 		h.counts = slices.Clone(h.counts)
 	}
 	return c
@@ -127,44 +152,6 @@ func (h *histogram) observe(v float64) {
 	h.counts[at]++
 	h.sum += v
 	h.n++
-}
-
-// page writes the text exposition format.
-type page struct{ w io.Writer }
-
-func (p page) head(name, kind, help string) {
-	fmt.Fprintf(p.w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-}
-
-func (p page) sample(name, labels string, value float64) {
-	if labels != "" {
-		labels = "{" + labels + "}"
-	}
-	fmt.Fprintf(p.w, "%s%s %v\n", name, labels, value)
-}
-
-func (p page) one(kind, name, labels, help string, value float64) {
-	p.head(name, kind, help)
-	p.sample(name, labels, value)
-}
-
-func (p page) histogram(name, labels, help string, h histogram) {
-	p.head(name, "histogram", help)
-	sep := ""
-	if labels != "" {
-		sep = ","
-	}
-	total := 0
-	for i, n := range h.counts {
-		total += n
-		le := "+Inf"
-		if i < len(h.bounds) {
-			le = fmt.Sprint(h.bounds[i])
-		}
-		p.sample(name+"_bucket", labels+sep+`le="`+le+`"`, float64(total))
-	}
-	p.sample(name+"_sum", labels, h.sum)
-	p.sample(name+"_count", labels, float64(h.n))
 }
 
 // drafts is the number of verify passes of requests that have ended, 0 without speculation.

@@ -20,6 +20,7 @@ type engine struct {
 	words   []int32 // what continuations are made of
 	journal journal
 	single  bool // one slot that keeps only its last sequence
+	uncut   bool // the last verify pass is handed out whole
 
 	done    chan struct{}
 	stopped chan struct{}
@@ -38,6 +39,7 @@ type engine struct {
 	truth         ring
 	count         counters
 	shown         gauges
+	interval      interval
 }
 
 func newEngine(c Config, words []int32) *engine {
@@ -142,6 +144,7 @@ func (e *engine) idle() bool {
 		case <-refresh:
 			e.mu.Lock()
 			e.show()
+			e.shown.throughput = 0
 			e.mu.Unlock()
 			refresh = nil
 		}
@@ -269,13 +272,16 @@ func (e *engine) commit(p *pass) {
 		return
 	}
 	e.count.decodePasses++
-	if e.count.decodePasses%40 == 0 || !e.faults.StaleGauges {
+	if e.count.decodePasses%sglangDecodeInterval == 0 || !e.faults.StaleGauges {
 		e.show()
 	}
 	for _, j := range p.batch {
 		e.commitStep(j, p.seconds)
 	}
 	e.journal.decoded(e, p.batch)
+	if e.count.decodePasses%sglangDecodeInterval == 0 {
+		e.showInterval()
+	}
 }
 
 func (e *engine) commitChunk(p *pass) {
@@ -318,7 +324,7 @@ func (e *engine) commitStep(j *job, seconds float64) {
 	n, finish := k, ""
 	if left := j.maxTokens - len(j.output); n >= left {
 		finish = "length"
-		if !e.faults.OvershootBudget {
+		if !e.faults.OvershootBudget && !e.uncut {
 			n = left
 		}
 	}

@@ -6,8 +6,15 @@ import (
 	"time"
 )
 
-// llamaBuild is what the shape claims to be.
+// llamaBuild is what the newest era claims to be.
 const llamaBuild = "b10587-3f545becc"
+
+// When llama-server's answers and metrics had what.
+const (
+	llamaHeadAtStart  period = "2026-05-30/" // the head goes out when a slot takes the request; with the first token before
+	llamaSpecCounters period = "2026-08-05/"
+	llamaFirstFree    period = "/2026-08-13" // speeds count the first token, whose time they leave out
+)
 
 // llama speaks as llama.cpp's llama-server does, with one slot.
 type llama struct{ *Server }
@@ -134,7 +141,11 @@ type llamaAnswer struct {
 }
 
 // scheduled sends the head when the slot takes the request.
-func (a *llamaAnswer) scheduled() { a.st.open() }
+func (a *llamaAnswer) scheduled() {
+	if a.era.has(llamaHeadAtStart) {
+		a.st.open()
+	}
+}
 
 // ping is the comment that keeps idle connections open.
 func (a *llamaAnswer) ping() {
@@ -173,7 +184,7 @@ func (a *llamaAnswer) envelope(choices ...any) object {
 	}
 	return object{
 		"id": a.id, "object": kind, "created": a.created, "model": a.config.Profile.Model + ".gguf",
-		"system_fingerprint": llamaBuild, "choices": choices,
+		"system_fingerprint": a.era.version, "choices": choices,
 	}
 }
 

@@ -50,11 +50,15 @@ func (a *llamaAnswer) timings(completion int, last time.Time) object {
 	prompt := a.firstToken.Sub(a.job.scheduled).Seconds() * 1000
 	predicted := last.Sub(a.firstToken).Seconds() * 1000
 	fresh := len(a.prompt) - a.toldCache()
+	counted := completion - 1
+	if a.era.has(llamaFirstFree) {
+		counted = completion
+	}
 	t := object{
 		"prompt_n": fresh, "prompt_ms": prompt, "prompt_per_token_ms": prompt / float64(fresh),
 		"prompt_per_second": perSecond(float64(fresh), prompt), "predicted_n": completion, "predicted_ms": predicted,
-		"predicted_per_token_ms": predicted / float64(max(1, completion-1)),
-		"predicted_per_second":   perSecond(float64(completion-1), predicted),
+		"predicted_per_token_ms": predicted / float64(max(1, counted)),
+		"predicted_per_second":   perSecond(float64(counted), predicted),
 	}
 	if !a.config.Faults.HideCached {
 		t["cache_n"] = a.toldCache()
@@ -104,7 +108,7 @@ func (s llama) props(w http.ResponseWriter, _ *http.Request) {
 	p := s.config.Profile
 	writeJSON(w, http.StatusOK, object{
 		"default_generation_settings": object{"id": 0, "id_task": -1, "n_ctx": p.ContextLimit, "speculative": p.Algorithm != ""},
-		"total_slots":                 1, "model_path": "/models/" + p.Model + ".gguf", "model_ftype": "F16", "build_info": llamaBuild,
+		"total_slots":                 1, "model_path": "/models/" + p.Model + ".gguf", "model_ftype": "F16", "build_info": s.era.version,
 		"endpoint_slots": true, "endpoint_props": false, "endpoint_metrics": !s.config.Options.NoMetrics,
 		"bos_token": "<s>", "eos_token": "</s>", "is_sleeping": false,
 	})
@@ -159,29 +163,39 @@ func (s llama) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	w.Header().Set("Process-Start-Time-Unix", strconv.FormatInt(s.started.UnixMicro()%10_000_000_000, 10))
 	c, g := s.engine.observe()
-	p := page{w}
+	p := page{w: w, plain: true}
 	count := func(name, help string, v float64) { p.one("counter", "llamacpp:"+name, "", help, v) }
 	gauge := func(name, help string, v float64) { p.one("gauge", "llamacpp:"+name, "", help, v) }
 	count("prompt_tokens_total", "Number of prompt tokens processed.", float64(c.prompt-c.cached))
-	count("prompt_tokens_cached_total", "Number of prompt tokens taken from the cache.", float64(c.cached))
+	if s.era.has(llamaSpecCounters) {
+		count("prompt_tokens_cached_total", "Number of prompt tokens taken from the cache.", float64(c.cached))
+	}
 	count("prompt_seconds_total", "Prompt process time", c.promptSeconds)
 	count("tokens_predicted_total", "Number of generation tokens processed.", float64(c.generated))
 	count("tokens_predicted_seconds_total", "Predict process time", c.decodeSeconds)
 	count("n_decode_total", "Total number of llama_decode() calls", float64(c.prefillPasses+c.decodeCalls))
 	count("n_tokens_max", "Largest observed n_tokens.", float64(c.longest))
-	count("spec_decode_num_drafts_total", "Number of drafts.", float64(c.drafts()))
-	count("spec_decode_num_draft_tokens_total", "Number of draft tokens.", float64(c.drafted))
-	count("spec_decode_num_accepted_tokens_total", "Number of accepted draft tokens.", float64(c.draftOK))
-	if c.drafts() > 0 {
-		const name = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
-		p.head(name, "counter", "Accepted draft tokens per position.")
-		for i, n := range c.perPosition {
-			p.sample(name, fmt.Sprintf(`position="%d"`, i), float64(n))
-		}
+	if s.era.has(llamaSpecCounters) {
+		s.specMetrics(p, c)
 	}
 	gauge("prompt_tokens_seconds", "Average prompt throughput in tokens/s.", 0)
 	gauge("predicted_tokens_seconds", "Average generation throughput in tokens/s.", 0)
 	gauge("requests_processing", "Number of requests processing.", float64(g.running))
 	gauge("requests_deferred", "Number of requests deferred.", float64(g.waiting))
 	gauge("n_busy_slots_per_decode", "Average number of busy slots per llama_decode() call", float64(min(1, c.decodeCalls)))
+}
+
+func (s llama) specMetrics(p page, c counters) {
+	count := func(name, help string, v int) { p.one("counter", "llamacpp:spec_decode_"+name, "", help, float64(v)) }
+	count("num_drafts_total", "Number of drafts.", c.drafts())
+	count("num_draft_tokens_total", "Number of draft tokens.", c.drafted)
+	count("num_accepted_tokens_total", "Number of accepted draft tokens.", c.draftOK)
+	if c.drafts() == 0 {
+		return
+	}
+	const name = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
+	p.head(name, "counter", "Accepted draft tokens per position.")
+	for i, n := range c.endedPositions {
+		p.sample(name, fmt.Sprintf(`position="%d"`, i), float64(n))
+	}
 }

@@ -46,6 +46,9 @@ func (s lmdeploy) routes(mux *http.ServeMux) {
 		}
 		writeJSON(w, status, object{"status": http.StatusText(status)})
 	})
+	if !s.config.Options.NoMetrics {
+		mux.HandleFunc("GET /metrics", s.metrics)
+	}
 	if !s.config.Options.NoTokenizer {
 		mux.HandleFunc("POST /v1/encode", s.encode)
 	}

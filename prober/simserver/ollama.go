@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ollamaVersion is what the shape claims to be.
+// ollamaVersion is what the newest era claims to be.
 const ollamaVersion = "0.30.1"
 
 // ollama speaks as Ollama's OpenAI routes do: text only, its template around every prompt, no end that can be ignored, and

@@ -52,6 +52,7 @@ type Options struct {
 	SpecMetrics    bool // speculation facts on the OpenAI surface: new SGLang, vLLM's --per-request-spec-decode-metrics
 	NoMetrics      bool // no /metrics page
 	NoTokenizer    bool // no tokenize endpoint, as in older versions
+	FlatNames      bool // metrics under sglang_ instead of sglang:, as gateways and pipelines re-export them
 	StreamInterval int  // tokens between SGLang's chunks; 0 means 1
 
 	LogRequests  string // SGLang's --log-requests: "text", "json" or "" for not
@@ -100,6 +101,7 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("simulated server: %w", err)
 	}
 	s.engine = newEngine(c, continuationWords(tok))
+	s.engine.uncut = c.Shape == shapeSGLang && s.era.has(sglangOvershoot)
 	switch c.Shape {
 	case shapeSGLang:
 		s.proto = sglang{s}

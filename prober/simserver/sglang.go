@@ -9,9 +9,6 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// sglangVersion is what the shape claims to be.
-const sglangVersion = "0.5.15.post1"
-
 // sglang speaks as SGLang does.
 type sglang struct{ *Server }
 
@@ -81,13 +78,17 @@ func (s sglang) openai(w http.ResponseWriter, r *http.Request, chat bool) {
 		return
 	}
 	c, p := s.openaiCall(r, b, chat)
-	if p != nil {
+	inStream := s.era.has(sglangHeadWithToken) // what the scheduler refuses is told in the stream, the rest is not
+	if p != nil && (c == nil || inStream) {
 		s.refuse(w, p)
 		return
 	}
 	st := s.newStream(w, nil)
 	sp := &sglangOpenAI{sglang: s, call: c, st: st, w: w, created: time.Now().Unix()}
-	if p := s.late(len(c.prompt)); p != nil {
+	if p == nil {
+		p = s.late(len(c.prompt))
+	}
+	if p != nil {
 		if c.stream {
 			sp.fail(p)
 			st.flush()
@@ -99,6 +100,9 @@ func (s sglang) openai(w http.ResponseWriter, r *http.Request, chat bool) {
 	if s.config.Faults.RoleChunkEarly && chat && c.stream {
 		sp.role()
 	}
+	if c.stream && !s.era.has(sglangHeadWithToken) {
+		st.open()
+	}
 	s.run(r, c, sp, st)
 }
 
@@ -106,7 +110,7 @@ func (s sglang) openaiCall(r *http.Request, b *body, chat bool) (*call, *problem
 	if p := s.rejectField(b); p != nil {
 		return nil, p
 	}
-	if chat && b.ReturnMeta && b.Stream {
+	if chat && b.ReturnMeta && b.Stream && s.era.has(sglangMetaInfo) {
 		return nil, badRequest("return_meta_info is not supported with streaming.")
 	}
 	read, asked := s.promptIDs, 16
@@ -132,10 +136,14 @@ func (s sglang) openaiCall(r *http.Request, b *body, chat bool) (*call, *problem
 		bad.kind = "Bad Request"
 		return nil, bad
 	}
-	if p := s.early(len(c.prompt), asked); p != nil {
-		return nil, p
+	c.id = b.RID
+	if s.era.has(sglangSalts) {
+		c.salt = b.CacheSalt + b.ExtraKey
 	}
-	c.id, c.salt = b.RID, b.CacheSalt+b.ExtraKey
+	c.steady = c.steady && s.era.has(sglangContinuous)
+	if p := s.early(len(c.prompt), asked); p != nil {
+		return c, p
+	}
 	s.budget(c, s.fit(len(c.prompt), asked), b.IgnoreEOS)
 	return c, nil
 }
@@ -157,7 +165,11 @@ func (a *sglangOpenAI) envelope(choices ...any) object {
 
 func (a *sglangOpenAI) role() {
 	a.hasRole = true
-	a.delta(object{"role": "assistant", "content": "", "reasoning_content": nil}, nil, nil)
+	content := any("")
+	if !a.era.has(sglangUsageApart) {
+		content = nil
+	}
+	a.delta(object{"role": "assistant", "content": content, "reasoning_content": nil}, nil, nil)
 }
 
 func (a *sglangOpenAI) delta(delta object, finish any, all []int32) {
@@ -167,7 +179,15 @@ func (a *sglangOpenAI) delta(delta object, finish any, all []int32) {
 	if a.steady && all != nil {
 		e["usage"] = a.usageOf(len(all), false)
 	}
+	if a.usageWith(finish) {
+		e["usage"] = a.usageOf(len(a.output), false)
+	}
 	a.st.event(e)
+}
+
+// usageWith tells whether usage comes with the last choice instead of after it.
+func (a *sglangOpenAI) usageWith(finish any) bool {
+	return finish != nil && a.usage && !a.era.has(sglangUsageApart)
 }
 
 func (a *sglangOpenAI) matched(finish any) any {
@@ -194,7 +214,7 @@ func (a *sglangOpenAI) write(tokens, all []int32, finish any) {
 		"index": 0, "text": text, "logprobs": nil, "finish_reason": finish, "matched_stop": a.matched(finish),
 	})
 	e["usage"] = nil
-	if a.steady {
+	if a.steady || a.usageWith(finish) {
 		e["usage"] = a.usageOf(len(all), false)
 	}
 	a.st.event(e)
@@ -214,7 +234,7 @@ func (a *sglangOpenAI) end(tokens, all []int32) {
 }
 
 func (a *sglangOpenAI) tail(completion int) {
-	if a.usage {
+	if a.usage && a.era.has(sglangUsageApart) {
 		e := a.envelope()
 		e["usage"] = a.usageOf(completion, true)
 		a.st.event(e)
@@ -242,7 +262,7 @@ func (a *sglangOpenAI) usageOf(completion int, bare bool) object {
 	}
 	cached, told := a.config.Faults.toldCached(a.cached)
 	switch {
-	case told && a.config.Options.CacheReport && cached > 0:
+	case told && a.config.Options.CacheReport && (cached > 0 || !a.era.has(sglangUsageApart)):
 		u["prompt_tokens_details"] = object{"cached_tokens": cached}
 	case !bare:
 		u["prompt_tokens_details"] = nil
@@ -251,7 +271,8 @@ func (a *sglangOpenAI) usageOf(completion int, bare bool) object {
 }
 
 func (a *sglangOpenAI) extension() object {
-	if !a.body.ReturnSpec || !a.config.Options.SpecMetrics || a.verifyPasses() == 0 || a.config.Profile.Algorithm == "" {
+	if !a.body.ReturnSpec || !a.config.Options.SpecMetrics || !a.era.has(sglangExtension) || a.verifyPasses() == 0 ||
+		a.config.Profile.Algorithm == "" {
 		return nil
 	}
 	d := a.specFields(a.job)
@@ -269,7 +290,7 @@ func (a *sglangOpenAI) whole(all []int32) {
 	if a.chat {
 		e["object"] = "chat.completion"
 		choice["message"] = object{"role": "assistant", "content": text, "reasoning_content": nil, "tool_calls": nil}
-		if a.body.ReturnMeta {
+		if a.body.ReturnMeta && a.era.has(sglangMetaInfo) {
 			choice["meta_info"] = a.metaInfo(a.job, len(all), true)
 		}
 	} else {

@@ -2,6 +2,7 @@ package simserver
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -11,16 +12,18 @@ func (s sglang) infoRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /health_generate", s.health)
 	mux.HandleFunc("GET /v1/models", s.models)
-	for _, path := range []string{"GET /server_info", "GET /get_server_info"} {
-		mux.HandleFunc(path, s.serverInfo)
+	mux.HandleFunc("GET /get_server_info", s.serverInfo)
+	mux.HandleFunc("GET /get_model_info", s.modelInfo)
+	if s.era.has(sglangInfoPaths) {
+		mux.HandleFunc("GET /server_info", s.serverInfo)
+		mux.HandleFunc("GET /model_info", s.modelInfo)
 	}
-	for _, path := range []string{"GET /model_info", "GET /get_model_info"} {
-		mux.HandleFunc(path, s.modelInfo)
+	if s.era.has(sglangLoads) {
+		mux.HandleFunc("GET /v1/loads", s.loads)
 	}
-	mux.HandleFunc("GET /v1/loads", s.loads)
 	mux.HandleFunc("GET /get_load", s.oldLoad)
 	mux.HandleFunc("POST /abort_request", s.abortRequest)
-	if !s.config.Options.NoTokenizer {
+	if !s.config.Options.NoTokenizer && s.era.has(sglangTokenize) {
 		for _, path := range []string{"POST /tokenize", "POST /v1/tokenize"} {
 			mux.HandleFunc(path, s.tokenize)
 		}
@@ -45,10 +48,11 @@ func (s sglang) health(w http.ResponseWriter, _ *http.Request) {
 
 func (s sglang) models(w http.ResponseWriter, _ *http.Request) {
 	p := s.config.Profile
-	writeJSON(w, http.StatusOK, object{"object": "list", "data": []any{object{
-		"id": p.Model, "object": "model", "created": s.started.Unix(), "owned_by": "sglang", "root": p.Model, "parent": nil,
-		"max_model_len": p.ContextLimit,
-	}}})
+	card := object{"id": p.Model, "object": "model", "created": s.started.Unix(), "owned_by": "sglang", "root": p.Model, "parent": nil}
+	if s.era.has(sglangModelLimit) {
+		card["max_model_len"] = p.ContextLimit
+	}
+	writeJSON(w, http.StatusOK, object{"object": "list", "data": []any{card}})
 }
 
 func (s sglang) modelInfo(w http.ResponseWriter, _ *http.Request) {
@@ -100,10 +104,14 @@ func (s sglang) serverInfo(w http.ResponseWriter, _ *http.Request) {
 	if p.Algorithm != "" && c.steps >= 40 {
 		inner["avg_spec_accept_length"] = acceptLength(c)
 	}
-	args["status"], args["version"] = "ready", sglangVersion
-	args["max_total_num_tokens"], args["max_req_input_len"] = p.PoolTokens, s.maxInput()
-	args["internal_states"] = []any{inner}
+	if s.era.has(sglangStates) {
+		args["internal_states"] = []any{inner}
+	} else {
+		maps.Copy(args, inner)
+	}
+	args["status"], args["version"] = "ready", s.era.version
 	args["kv_events"] = nil
+	args["max_total_num_tokens"], args["max_req_input_len"] = p.PoolTokens, s.maxInput()
 	writeJSON(w, http.StatusOK, args)
 }
 
@@ -115,34 +123,34 @@ func acceptLength(c counters) float64 {
 	return 1 + float64(c.correct)/float64(c.steps)
 }
 
-func (s sglang) loads(w http.ResponseWriter, _ *http.Request) {
+func (s sglang) loads(w http.ResponseWriter, r *http.Request) {
 	p := s.config.Profile
 	c, g := s.engine.observe()
+	if r.URL.Query().Get("format") == "prometheus" {
+		s.loadsPage(w, g)
+		return
+	}
 	load := object{
 		"timestamp": unix(time.Now()), "dp_rank": 0, "num_running_reqs": g.running, "num_waiting_reqs": g.waiting,
-		"num_waiting_uncached_tokens": 0, "num_used_tokens": g.used, "num_total_tokens": g.used,
+		"num_waiting_uncached_tokens": 0, "num_used_tokens": g.held, "num_total_tokens": g.held,
 		"max_total_num_tokens": p.PoolTokens, "max_running_requests": p.MaxRunning,
-		"token_usage": float64(g.used) / float64(p.PoolTokens), "gen_throughput": 0.0, "cache_hit_rate": 0.0, "utilization": 0.0,
+		"token_usage": float64(g.held) / float64(p.PoolTokens), "gen_throughput": g.throughput, "cache_hit_rate": 0.0, "utilization": 0.0,
 		"memory":         object{"weight_gb": 71.2, "kv_cache_gb": 55.1, "graph_gb": 3.1, "token_capacity": p.PoolTokens},
 		"disaggregation": object{"mode": "null", "prefill_bootstrap_queue_reqs": 0, "prefill_inflight_queue_reqs": 0},
 		"queues":         object{"waiting": g.waiting, "grammar": 0, "paused": 0, "retracted": 0},
 	}
-	if p.Algorithm != "" && c.steps >= 40 {
-		load["speculative"] = object{"accept_length": acceptLength(c), "accept_rate": acceptRate(c, p)}
+	if p.Algorithm != "" && g.acceptLength > 0 {
+		load["speculative"] = object{"accept_length": acceptLength(c), "accept_rate": s.era.acceptRate(g.acceptLength, p.BlockSize())}
 	}
 	writeJSON(w, http.StatusOK, object{
-		"timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.0-07:00"), "version": sglangVersion, "loads": []any{load},
+		"timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.0-07:00"), "version": s.era.version, "loads": []any{load},
 	})
-}
-
-func acceptRate(c counters, p Profile) float64 {
-	return float64(c.correct) / float64(max(1, c.steps*(p.BlockSize()-1)))
 }
 
 func (s sglang) oldLoad(w http.ResponseWriter, _ *http.Request) {
 	_, g := s.engine.observe()
 	writeJSON(w, http.StatusOK, []any{object{
-		"dp_rank": 0, "num_reqs": g.running + g.waiting, "num_waiting_reqs": g.waiting, "num_tokens": g.used,
+		"dp_rank": 0, "num_reqs": g.running + g.waiting, "num_waiting_reqs": g.waiting, "num_tokens": g.held,
 		"num_pending_tokens": 0, "ts_tic": unix(time.Now()),
 	}})
 }

@@ -1,6 +1,7 @@
 package simserver
 
 import (
+	"maps"
 	"net/http"
 	"time"
 )
@@ -31,7 +32,10 @@ func (s sglang) generate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := s.newCall(r, b, ids, false)
-	c.id, c.salt = b.RID, b.ExtraKey
+	c.id = b.RID
+	if s.era.has(sglangSalts) {
+		c.salt = b.ExtraKey
+	}
 	c.unlogged = b.LogMetrics != nil && !*b.LogMetrics
 	if p := s.early(len(c.prompt), asked); p != nil {
 		s.refuseNative(w, p, b.Stream)
@@ -121,14 +125,7 @@ func (s sglang) metaInfo(j *job, completion int, final bool) object {
 	if cached, told := s.config.Faults.toldCached(j.cached); told {
 		m["cached_tokens"] = cached
 	}
-	if !s.config.Options.NoMetrics {
-		m["queue_time"] = secondsBetween(j.received, j.scheduled)
-		m["forward_entry_time"] = unix(j.scheduled)
-		m["prefill_finished_time"] = unix(j.firstToken)
-		m["request_received_ts"] = unix(j.received)
-		m["api_server_dispatch_finish_ts"] = unix(j.received)
-		m["response_sent_to_client_ts"] = unix(j.firstToken)
-	}
+	s.addTimes(m, j, completion, final)
 	if !final {
 		return m
 	}
@@ -141,29 +138,6 @@ func (s sglang) metaInfo(j *job, completion int, final bool) object {
 			"type": "abort", "message": "Aborted by AbortReq.", "status_code": nil, "err_type": nil,
 		}
 	}
-	if !s.config.Options.NoMetrics {
-		m["request_finished_ts"] = unix(j.finished)
-		if span := j.finished.Sub(j.firstToken).Seconds(); span > 0 {
-			m["decode_throughput"] = float64(completion-1) / span
-		}
-	}
-	if s.config.Profile.Algorithm != "" && j.verifyPasses() > 0 {
-		for k, v := range s.specFields(j) {
-			m[k] = v
-		}
-	}
+	maps.Copy(m, s.specFields(j))
 	return m
-}
-
-// specFields are the speculation facts of a request that has ended. The accept length is SGLang's own: the prefill token
-// counts, and the last step is cut.
-func (s sglang) specFields(j *job) object {
-	steps, correct, h := j.verifyPasses(), j.correctDrafts(), j.histogram()
-	proposed := steps * (s.config.Profile.BlockSize() - 1)
-	return object{
-		"spec_accept_rate": float64(correct) / float64(max(1, proposed)), "spec_accept_length": float64(len(j.output)) / float64(steps),
-		"spec_num_correct_drafts": correct, "spec_num_proposed_drafts": proposed, "spec_verify_ct": steps,
-		"spec_accepted_drafts": correct, "spec_proposed_drafts": proposed,
-		"spec_correct_drafts_histogram": h, "spec_accept_histogram": h,
-	}
 }

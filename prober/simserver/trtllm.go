@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// trtllmVersion is what the shape claims to be.
+// trtllmVersion is what the newest era claims to be.
 const trtllmVersion = "1.2.0"
 
 // trtllm speaks as TensorRT-LLM's trtllm-serve does: it forbids fields that it does not know, tells no context length, and
@@ -32,7 +32,7 @@ func (s trtllm) routes(mux *http.ServeMux) {
 		}}})
 	})
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, object{"version": trtllmVersion})
+		writeJSON(w, http.StatusOK, object{"version": s.era.version})
 	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		if s.loading() {
@@ -41,6 +41,10 @@ func (s trtllm) routes(mux *http.ServeMux) {
 	})
 	if !s.config.Options.NoTokenizer {
 		mux.HandleFunc("POST /_internal/tokenize", s.tokenize)
+	}
+	if !s.config.Options.NoMetrics {
+		mux.HandleFunc("GET /prometheus/metrics", s.metrics)
+		mux.HandleFunc("GET /metrics", s.drained)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusNotFound, object{"detail": "Not Found"})

@@ -6,8 +6,16 @@ import (
 	"time"
 )
 
-// vllmVersion is what the shape claims to be.
-const vllmVersion = "0.32.0"
+// When vLLM's answers had what.
+const (
+	vllmNestedErrors  period = "2025-08-01/" // {"error":{…}}; flat before
+	vllmChatSalt      period = "2025-04-30/"
+	vllmSalt          period = "2025-07-15/" // on completions as well
+	vllmTokenIDs      period = "2025-08-20/" // return_token_ids
+	vllmZeroCached    period = "2026-06-12/" // told also where nothing was cached
+	vllmReasoning     period = "2025-11-08/" // message.reasoning; reasoning_content before
+	vllmSpecPerAnswer period = "2026-08-20/" // metrics.speculative_decoding
+)
 
 // vllm speaks as vLLM's v1 engine does.
 type vllm struct{ *Server }
@@ -17,6 +25,9 @@ func (s vllm) guarded(path string) bool { return strings.HasPrefix(path, "/v1/")
 func (s vllm) unauthorized() any { return object{"error": "Unauthorized"} }
 
 func (s vllm) problem(p *problem) any {
+	if !s.era.has(vllmNestedErrors) {
+		return object{"object": "error", "message": p.message, "type": p.kind, "param": nil, "code": p.status}
+	}
 	return object{"error": object{"message": p.message, "type": p.kind, "param": p.extra["param"], "code": p.status}}
 }
 
@@ -25,7 +36,7 @@ func (s vllm) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.generate(w, r, true) })
 	mux.HandleFunc("GET /v1/models", s.models)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, object{"version": vllmVersion})
+		writeJSON(w, http.StatusOK, object{"version": s.era.version})
 	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		if s.loading() {
@@ -137,7 +148,10 @@ func (s vllm) call(r *http.Request, b *body, chat bool) (*call, *problem) {
 		return nil, p
 	}
 	c.steady = c.steady && c.usage
-	c.salt = b.CacheSalt
+	if s.era.has(vllmSalt) || chat && s.era.has(vllmChatSalt) {
+		c.salt = b.CacheSalt
+	}
+	b.ReturnTokenIDs = b.ReturnTokenIDs && s.era.has(vllmTokenIDs)
 	c.id = "cmpl-" + b.RequestID
 	if chat {
 		c.id = "chatcmpl-" + b.RequestID
@@ -185,7 +199,9 @@ func (a *vllmAnswer) write(tokens, all []int32, finish any) {
 		choice["text"] = a.tok.decode(tokens)
 		choice["prompt_token_ids"] = nil
 	}
-	choice["token_ids"] = nil
+	if a.era.has(vllmTokenIDs) {
+		choice["token_ids"] = nil
+	}
 	if a.body.ReturnTokenIDs {
 		choice["token_ids"] = tokens
 		if !a.begun {
@@ -224,7 +240,7 @@ func (a *vllmAnswer) plainUsage(completion int) object {
 
 func (a *vllmAnswer) finalUsage(completion int) object {
 	u := a.plainUsage(completion)
-	if cached, told := a.config.Faults.toldCached(a.cached); told && a.config.Options.CacheReport {
+	if cached, told := a.config.Faults.toldCached(a.cached); told && a.config.Options.CacheReport && (cached > 0 || a.era.has(vllmZeroCached)) {
 		u["prompt_tokens_details"] = object{"cached_tokens": cached}
 	}
 	return u
@@ -233,7 +249,7 @@ func (a *vllmAnswer) finalUsage(completion int) object {
 // addMetrics tells of this request's speculation where the server was started to do so.
 func (a *vllmAnswer) addMetrics(e object) {
 	steps := a.verifyPasses()
-	if !a.config.Options.SpecMetrics || steps == 0 || a.config.Profile.Algorithm == "" {
+	if !a.config.Options.SpecMetrics || !a.era.has(vllmSpecPerAnswer) || steps == 0 || a.config.Profile.Algorithm == "" {
 		return
 	}
 	drafts := a.config.Profile.BlockSize() - 1
@@ -251,7 +267,12 @@ func (a *vllmAnswer) whole(all []int32) {
 	e := a.envelope(choice)
 	if a.chat {
 		e["object"] = "chat.completion"
-		choice["message"] = object{"role": "assistant", "content": a.tok.decode(all), "reasoning": nil, "tool_calls": []any{}}
+		message := object{"role": "assistant", "content": a.tok.decode(all), "tool_calls": []any{}, "reasoning": nil}
+		if !a.era.has(vllmReasoning) {
+			delete(message, "reasoning")
+			message["reasoning_content"] = nil
+		}
+		choice["message"] = message
 	} else {
 		choice["text"], choice["prompt_token_ids"] = a.tok.decode(all), nil
 	}
