@@ -39,6 +39,7 @@ func newSimulateCommand(app *kingpin.Application) *simulateCommand {
 	c.clause.Flag("profile", "Model and machine: "+strings.Join(simserver.Profiles(), ", ")+".").StringVar(&c.profile)
 	c.clause.Flag("shape", "Server to look like: sglang, vllm, llamacpp, trtllm, lmdeploy, ollama or openai.").Default("sglang").StringVar(&c.config.Shape)
 	c.clause.Flag("era", "Version of that server, as named in the error that an unknown one gives; the newest if not given.").StringVar(&c.config.Era)
+	c.clause.Flag("control", "Let POST /sim/physics change its speed and POST /sim/deploy restart it.").BoolVar(&c.config.Control)
 	c.clause.Flag("log-file", "File to append the log of such a server to; none if not given.").StringVar(&c.logFile)
 	c.clause.Flag("log-wrap", "What carries the log and wraps its lines: "+strings.Join(simserver.LogWraps(), ", ")+".").StringVar(&c.config.LogWrap)
 	c.clause.Flag("log-requests", "Log a line for each request as SGLang's --log-requests does: text or json.").StringVar(&c.config.Options.LogRequests)

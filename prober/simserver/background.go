@@ -191,7 +191,7 @@ func insertDeparture(list []departure, d departure) []departure {
 // patience is when a client leaves, in unscaled seconds: about when half of an undisturbed answer is out, or at any time
 // of an undisturbed request.
 func (b *crowd) patience(j *job) float64 {
-	p := b.engine.profile
+	p := b.engine.physics()
 	prefill := p.PrefillSeconds(len(j.prompt))
 	decode := float64(j.maxTokens) / p.AcceptMean(len(j.prompt)) * p.StepSeconds(len(j.prompt))
 	if b.load.AbortAnywhere {

@@ -21,7 +21,7 @@ func TestStandingClients(t *testing.T) {
 	inBubble(t, Config{Shape: "sglang", Profile: profile(t, "fast-8b"), Background: load}, func(r *rig) {
 		for range 20 {
 			time.Sleep(29 * time.Second)
-			if _, g := r.server.engine.observe(); g.running != 2 {
+			if _, g := r.server.live().engine.observe(); g.running != 2 {
 				t.Errorf("%d run, %d wait", g.running, g.waiting)
 			}
 		}
@@ -112,7 +112,7 @@ func TestPoolBooks(t *testing.T) {
 	inBubble(t, Config{Shape: "sglang", Profile: profile(t, "fast-8b"), Traffic: []Background{load, load}}, func(r *rig) {
 		for range 300 {
 			time.Sleep(1700 * time.Millisecond)
-			e := r.server.engine
+			e := r.server.live().engine
 			e.mu.Lock()
 			p, want := e.pool(), 0
 			for _, j := range e.running {

@@ -17,7 +17,8 @@ type engine struct {
 	scale   float64
 	seed    uint64
 	started time.Time
-	words   []int32 // what continuations are made of
+	epoch   time.Time // from which the truth counts
+	words   []int32   // what continuations are made of
 	journal journal
 	single  bool // one slot that keeps only its last sequence
 	uncut   bool // the last verify pass is handed out whole
@@ -36,7 +37,7 @@ type engine struct {
 	decodedLast   bool
 	jobs          uint64
 	scheduledJobs int
-	truth         ring
+	truth         *history
 	count         counters
 	shown         gauges
 	interval      interval

@@ -93,7 +93,7 @@ func TestCountersEqualTruth(t *testing.T) {
 			}
 			for { // until the background is between two requests
 				synctest.Wait()
-				if _, g := r.server.engine.observe(); g.running+g.waiting == 0 {
+				if _, g := r.server.live().engine.observe(); g.running+g.waiting == 0 {
 					break
 				}
 				time.Sleep(time.Second)
@@ -169,12 +169,12 @@ func TestCancelFreesTheSlot(t *testing.T) {
 				t.Errorf("%s: the answer came in spite of all: %+v", c.path, a)
 			}
 			time.Sleep(30 * time.Second) // the chunk or step under way ends first
-			_, g := r.server.engine.observe()
+			_, g := r.server.live().engine.observe()
 			q := r.lastTruth()
 			if g.running != 0 || !q.Aborted || q.CompletionTokens >= 5000 {
 				t.Errorf("%s %v: %+v, aborted %v", c.path, c.after, g, q.Aborted)
 			}
-			if k := r.server.engine.cache; k.reserved != 0 {
+			if k := r.server.live().engine.cache; k.reserved != 0 {
 				t.Errorf("%d tokens of the pool stay reserved", k.reserved)
 			}
 		})
@@ -204,7 +204,7 @@ func TestSeedDecides(t *testing.T) {
 
 // The ring forgets the oldest.
 func TestTruthIsBounded(t *testing.T) {
-	var r ring
+	var r history
 	for i := range truthKept + 10 {
 		r.add(TruthRequest{PromptTokens: i})
 	}
@@ -219,7 +219,7 @@ func TestBackgroundAborts(t *testing.T) {
 	load := Background{Rate: 0.5, PromptTokens: [2]int{100, 500}, OutputTokens: [2]int{20, 60}, AbortShare: 0.5}
 	inBubble(t, Config{Shape: "sglang", Profile: profile(t, "fast-8b"), Background: load}, func(r *rig) {
 		time.Sleep(10 * time.Minute)
-		c, _ := r.server.engine.observe()
+		c, _ := r.server.live().engine.observe()
 		if n := c.requests + c.aborted; n < 200 || n > 400 {
 			t.Errorf("%d requests in 600 s at 0.5 per second", n)
 		}

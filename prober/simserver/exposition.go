@@ -93,7 +93,7 @@ func (p page) buckets(name, labels string, h histogram) {
 
 // servePage answers as prometheus_client's application does: OpenMetrics for those who ask for it, and compressed for those
 // who can read that.
-func (s *Server) servePage(w http.ResponseWriter, r *http.Request, write func(p page)) {
+func (s *instance) servePage(w http.ResponseWriter, r *http.Request, write func(p page)) {
 	var body bytes.Buffer
 	p := page{w: &body, open: strings.Contains(r.Header.Get("Accept"), "application/openmetrics-text"), flat: s.config.Options.FlatNames}
 	write(p)

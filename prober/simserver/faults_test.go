@@ -277,7 +277,7 @@ at 0 end
 		a = r.post("/generate", object{})
 		want(t, a.err != nil && len(a.events) == 3, "%+v", a)
 		want(t, r.get("/health").status == http.StatusNoContent, "a fresh connection finds the script's answer")
-		f := r.server.script.Failures()
+		f := r.server.live().script.Failures()
 		want(t, len(f) == 1 && strings.Contains(f[0], "Accept"), "%v", f)
 	})
 }

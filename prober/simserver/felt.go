@@ -20,11 +20,9 @@ type Spread struct {
 // BackgroundFelt tells what the background met from one time to another after the server's start, wall clock: first tokens
 // and gaps that ended in between, of requests that run and of those that /truth remembers. Zero for the second is now.
 func (s *Server) BackgroundFelt(from, to time.Duration) Felt {
-	s.engine.mu.Lock()
-	defer s.engine.mu.Unlock()
-	requests := s.engine.truth.all()
-	for _, j := range s.engine.running {
-		requests = append(requests, s.engine.record(j))
+	requests := s.Truth()
+	if now := s.live(); now != nil {
+		requests = append(requests, now.engine.unfinished()...)
 	}
 	within := func(t float64) bool { return t >= from.Seconds() && (to == 0 || t < to.Seconds()) }
 	var ttft, gaps []float64
@@ -43,6 +41,17 @@ func (s *Server) BackgroundFelt(from, to time.Duration) Felt {
 		}
 	}
 	return Felt{TTFT: spread(ttft), Gap: spread(gaps)}
+}
+
+// unfinished tells what has happened so far to the requests that run.
+func (e *engine) unfinished() []TruthRequest {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []TruthRequest
+	for _, j := range e.running {
+		out = append(out, e.record(j))
+	}
+	return out
 }
 
 func spread(values []float64) Spread {

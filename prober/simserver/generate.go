@@ -36,7 +36,7 @@ type speaker interface {
 }
 
 // newCall makes a call of a body. The limits of the shape are still to be applied.
-func (s *Server) newCall(r *http.Request, b *body, ids []int32, chat bool) *call {
+func (s *instance) newCall(r *http.Request, b *body, ids []int32, chat bool) *call {
 	c := &call{body: b, chat: chat, stream: b.Stream, job: &job{endpoint: r.URL.Path, prompt: ids, streamed: b.Stream, asked: len(ids)}}
 	if b.StreamOptions != nil {
 		c.usage, c.steady = b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
@@ -52,7 +52,7 @@ func (s *Server) newCall(r *http.Request, b *body, ids []int32, chat bool) *call
 }
 
 // budget settles how many tokens the answer may have and where the model would stop by itself.
-func (s *Server) budget(c *call, asked int, ignoreEOS bool) {
+func (s *instance) budget(c *call, asked int, ignoreEOS bool) {
 	c.maxTokens = asked
 	if limit := s.config.Faults.ClampMaxTokens; limit > 0 {
 		c.maxTokens = min(c.maxTokens, limit)
@@ -67,7 +67,7 @@ func (s *Server) budget(c *call, asked int, ignoreEOS bool) {
 }
 
 // refused answers what is refused before the body is understood: a model that loads, an ill server.
-func (s *Server) refused(w http.ResponseWriter) bool {
+func (s *instance) refused(w http.ResponseWriter) bool {
 	n := s.requests.Add(1)
 	f := s.config.Faults
 	if s.loading() {
@@ -92,12 +92,12 @@ func (s *Server) refused(w http.ResponseWriter) bool {
 	return false
 }
 
-func (s *Server) refuse(w http.ResponseWriter, p *problem) {
+func (s *instance) refuse(w http.ResponseWriter, p *problem) {
 	writeJSON(w, p.status, s.proto.problem(p))
 }
 
 // rejectField answers a body that holds a field that this server does not know and does not suffer.
-func (s *Server) rejectField(b *body) *problem {
+func (s *instance) rejectField(b *body) *problem {
 	field := s.config.Faults.RejectField
 	if field == "" || !b.holds(field) {
 		return nil
@@ -106,7 +106,7 @@ func (s *Server) rejectField(b *body) *problem {
 }
 
 // run submits a call and speaks its answer.
-func (s *Server) run(r *http.Request, c *call, sp speaker, st *stream) {
+func (s *instance) run(r *http.Request, c *call, sp speaker, st *stream) {
 	if s.config.Faults.HangOnMaxTokens1 && c.maxTokens == 1 {
 		select {
 		case <-r.Context().Done():
@@ -165,12 +165,12 @@ func (s *Server) run(r *http.Request, c *call, sp speaker, st *stream) {
 }
 
 // due tells whether SGLang's stream interval lets a chunk out.
-func (s *Server) due(tokens int) bool {
+func (s *instance) due(tokens int) bool {
 	every := s.config.Options.StreamInterval
 	return s.config.Shape != shapeSGLang || every < 2 || tokens%every == 1
 }
 
-func (s *Server) runWhole(r *http.Request, c *call, sp speaker) {
+func (s *instance) runWhole(r *http.Request, c *call, sp speaker) {
 	for {
 		events, err := s.engine.wait(r.Context(), c.job, nil)
 		if err != nil {
@@ -199,7 +199,7 @@ type disturbance struct {
 	resetAt int // tokens after which the connection breaks; 0 never
 }
 
-func (s *Server) disturbance(c *call) disturbance {
+func (s *instance) disturbance(c *call) disturbance {
 	f := s.config.Faults
 	d := disturbance{merge: f.MergeChunks, rng: rand.New(rand.NewPCG(s.config.Seed, uint64(s.requests.Load())))}
 	if f.ErrorMidStream > 0 && d.rng.Float64() < f.ErrorMidStream {
@@ -213,7 +213,7 @@ func (s *Server) disturbance(c *call) disturbance {
 
 func (d *disturbance) merges() bool { return d.merge > 0 && d.rng.Float64() < d.merge }
 
-func (d *disturbance) breaks(s *Server, c *call, sp speaker, st *stream, tokens int) bool {
+func (d *disturbance) breaks(s *instance, c *call, sp speaker, st *stream, tokens int) bool {
 	switch {
 	case d.errorAt > 0 && tokens >= d.errorAt:
 		s.engine.abort(c.job)

@@ -17,7 +17,7 @@ const (
 )
 
 // llama speaks as llama.cpp's llama-server does, with one slot.
-type llama struct{ *Server }
+type llama struct{ *instance }
 
 func (s llama) guarded(path string) bool { return path != "/health" && path != "/v1/health" }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // lmdeploy speaks as LMDeploy's api_server does: ids on /generate only, no context length, no cached tokens but in chat.
-type lmdeploy struct{ *Server }
+type lmdeploy struct{ *instance }
 
 func (s lmdeploy) guarded(path string) bool { return path != "/health" }
 

@@ -51,7 +51,7 @@ func (noJournal) every(*engine, time.Time)                        {}
 func (noJournal) access(*http.Request, int, time.Time, time.Time) {}
 
 // newJournal gives the log of the configured server; one without a Log writes nothing.
-func newJournal(s *Server) journal {
+func newJournal(s *instance) journal {
 	c := s.config
 	if c.Log == nil {
 		return noJournal{}

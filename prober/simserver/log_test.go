@@ -135,7 +135,7 @@ func TestSGLangLinesTellTheTruth(t *testing.T) {
 				t.Errorf("chunk %d: %s", i, chunks[i])
 			}
 		}
-		rate := 8192 / (r.server.config.Profile.PrefillSeconds(16_384) - r.server.config.Profile.PrefillSeconds(8192))
+		rate := 8192 / (r.server.live().config.Profile.PrefillSeconds(16_384) - r.server.live().config.Profile.PrefillSeconds(8192))
 		near(t, "rate of the second chunk", numberIn(t, chunks[1], "input throughput (token/s): "), rate, 1e-3)
 		decode := log.matching("Decode batch")
 		if len(decode) != len(q.Accepted)/40 {

@@ -12,7 +12,7 @@ const ollamaVersion = "0.30.1"
 
 // ollama speaks as Ollama's OpenAI routes do: text only, its template around every prompt, no end that can be ignored, and
 // prompts that do not fit are cut without a word.
-type ollama struct{ *Server }
+type ollama struct{ *instance }
 
 func (s ollama) guarded(string) bool { return false }
 

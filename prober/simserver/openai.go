@@ -9,7 +9,7 @@ import (
 
 // openai speaks as some server or gateway that has the OpenAI API and nothing else: text prompts only, no tokenizer, no
 // metrics.
-type openai struct{ *Server }
+type openai struct{ *instance }
 
 func (s openai) guarded(path string) bool { return strings.HasPrefix(path, "/v1/") }
 

@@ -199,7 +199,7 @@ func (m message) words() string {
 }
 
 // promptIDs is the prompt as the model reads it.
-func (s *Server) promptIDs(b *body) ([]int32, *problem) {
+func (s *instance) promptIDs(b *body) ([]int32, *problem) {
 	if b.lifted != nil {
 		return b.lifted, s.checkIDs(b.lifted)
 	}
@@ -217,7 +217,7 @@ func (s *Server) promptIDs(b *body) ([]int32, *problem) {
 	return ids, nil
 }
 
-func (s *Server) checkIDs(ids []int32) *problem {
+func (s *instance) checkIDs(ids []int32) *problem {
 	p := s.config.Profile
 	for _, id := range ids {
 		if id < 0 || int(id) >= p.Vocab-p.Specials {
@@ -228,7 +228,7 @@ func (s *Server) checkIDs(ids []int32) *problem {
 }
 
 // chatIDs puts messages into the chat template, whose marks are special ids.
-func (s *Server) chatIDs(b *body) ([]int32, *problem) {
+func (s *instance) chatIDs(b *body) ([]int32, *problem) {
 	if b.lifted != nil && len(b.Messages) > 0 {
 		return b.lifted, s.checkIDs(b.lifted)
 	}

@@ -10,7 +10,7 @@ import (
 type object = map[string]any
 
 // sglang speaks as SGLang does.
-type sglang struct{ *Server }
+type sglang struct{ *instance }
 
 func (s sglang) guarded(path string) bool {
 	return !strings.HasPrefix(path, "/health") && !strings.HasPrefix(path, "/metrics")

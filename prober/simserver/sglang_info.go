@@ -178,7 +178,7 @@ type tokenizeBody struct {
 	WithPieces bool    `json:"with_pieces"`
 }
 
-func (s *Server) readTokenize(w http.ResponseWriter, r *http.Request) (tokenizeBody, bool) {
+func (s *instance) readTokenize(w http.ResponseWriter, r *http.Request) (tokenizeBody, bool) {
 	var in tokenizeBody
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		s.refuse(w, badRequest("the body is not valid: %v", err))
@@ -188,7 +188,7 @@ func (s *Server) readTokenize(w http.ResponseWriter, r *http.Request) (tokenizeB
 }
 
 // tokens are the ids of a text, the beginning-of-sequence id first where the model has one and it is wanted.
-func (s *Server) tokens(text string, special bool) []int32 {
+func (s *instance) tokens(text string, special bool) []int32 {
 	ids := s.tok.encode(text)
 	if bos := s.config.Profile.BOS; special && bos > 0 {
 		ids = append([]int32{int32(bos)}, ids...)

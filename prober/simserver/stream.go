@@ -17,7 +17,7 @@ type stream struct {
 	header  func(http.Header)
 }
 
-func (s *Server) newStream(w http.ResponseWriter, header func(http.Header)) *stream {
+func (s *instance) newStream(w http.ResponseWriter, header func(http.Header)) *stream {
 	hold := s.config.Faults.BufferBytes
 	if s.config.Faults.BufferProxy {
 		hold = -1

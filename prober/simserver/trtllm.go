@@ -13,7 +13,7 @@ const trtllmVersion = "1.2.0"
 
 // trtllm speaks as TensorRT-LLM's trtllm-serve does: it forbids fields that it does not know, tells no context length, and
 // takes ids on completions.
-type trtllm struct{ *Server }
+type trtllm struct{ *instance }
 
 func (s trtllm) guarded(string) bool { return true }
 

@@ -1,9 +1,8 @@
 package simserver
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
+	"sync"
 	"time"
 )
 
@@ -38,30 +37,35 @@ type TruthRequest struct {
 	EvictedForeground int `json:"evicted_foreground_tokens"`
 }
 
-// ring keeps the last requests.
-type ring struct {
+// history keeps the last requests, through restarts.
+type history struct {
+	mu      sync.Mutex
 	records []TruthRequest
 	next    int
 }
 
-func (r *ring) add(t TruthRequest) {
-	if len(r.records) < truthKept {
-		r.records = append(r.records, t)
+func (h *history) add(t TruthRequest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.records) < truthKept {
+		h.records = append(h.records, t)
 		return
 	}
-	r.records[r.next] = t
-	r.next = (r.next + 1) % truthKept
+	h.records[h.next] = t
+	h.next = (h.next + 1) % truthKept
 }
 
 // all lists the records, the oldest first.
-func (r *ring) all() []TruthRequest {
-	return append(append([]TruthRequest{}, r.records[r.next:]...), r.records[:r.next]...)
+func (h *history) all() []TruthRequest {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append(append([]TruthRequest{}, h.records[h.next:]...), h.records[:h.next]...)
 }
 
 func (e *engine) record(j *job) TruthRequest {
 	t := TruthRequest{
 		ID: j.id, Endpoint: j.endpoint, Background: j.background,
-		Received:     j.received.Sub(e.started).Seconds(),
+		Received:     j.received.Sub(e.epoch).Seconds(),
 		PromptTokens: len(j.prompt), CachedTokens: j.cached, RecomputedTokens: j.computed - j.cached,
 		StepSeconds: append([]float64{}, j.steps...), Accepted: append([]int{}, j.accepted...),
 		CompletionTokens: len(j.output), TotalSeconds: j.finished.Sub(j.received).Seconds(),
@@ -69,7 +73,7 @@ func (e *engine) record(j *job) TruthRequest {
 	}
 	t.EvictedBackground, t.EvictedForeground = j.evicted.background, j.evicted.foreground
 	for _, at := range j.outputAt {
-		t.OutputAt = append(t.OutputAt, at.Sub(e.started).Seconds())
+		t.OutputAt = append(t.OutputAt, at.Sub(e.epoch).Seconds())
 	}
 	waitedUntil := j.scheduled
 	if j.scheduled.IsZero() {
@@ -87,15 +91,3 @@ func (e *engine) record(j *job) TruthRequest {
 }
 
 func secondsBetween(from, to time.Time) float64 { return max(0, to.Sub(from).Seconds()) }
-
-// Truth lists what happened to the last requests that ended, the oldest first.
-func (s *Server) Truth() []TruthRequest {
-	s.engine.mu.Lock()
-	defer s.engine.mu.Unlock()
-	return s.engine.truth.all()
-}
-
-func (s *Server) serveTruth(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(s.Truth()) // the client's going away is no concern of ours
-}

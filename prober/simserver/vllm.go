@@ -18,7 +18,7 @@ const (
 )
 
 // vllm speaks as vLLM's v1 engine does.
-type vllm struct{ *Server }
+type vllm struct{ *instance }
 
 func (s vllm) guarded(path string) bool { return strings.HasPrefix(path, "/v1/") }
 

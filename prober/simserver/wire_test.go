@@ -34,7 +34,7 @@ func dig(t *testing.T, v any, path ...any) any {
 }
 
 func (r *rig) completion(extra object) answer {
-	ask := object{"model": r.server.config.Profile.Model, "prompt": prompt(3000, 1), "max_tokens": 40, "ignore_eos": true}
+	ask := object{"model": r.server.live().config.Profile.Model, "prompt": prompt(3000, 1), "max_tokens": 40, "ignore_eos": true}
 	for k, v := range extra {
 		ask[k] = v
 	}
@@ -316,7 +316,7 @@ func TestCloseCutsOff(t *testing.T) {
 			done := make(chan answer)
 			go func() { done <- r.completion(object{"prompt": prompt(60_010, 1), "stream": stream}) }()
 			time.Sleep(10 * time.Second)
-			r.server.engine.abortMatching(func(string) bool { return false }) // wakes the engine for nothing
+			r.server.live().engine.abortMatching(func(string) bool { return false }) // wakes the engine for nothing
 			go r.server.Close()
 			if a := <-done; a.err == nil {
 				t.Errorf("stream %v: the answer ended well: %+v", stream, a)
@@ -351,7 +351,7 @@ func TestChatStreams(t *testing.T) {
 					finish = f
 				}
 			}
-			if n := len(r.server.tok.encode(text)); n != 20 || finish != "length" {
+			if n := len(r.server.live().tok.encode(text)); n != 20 || finish != "length" {
 				t.Errorf("%s: %d tokens of text, finish %v", shape, n, finish)
 			}
 		})
