@@ -59,7 +59,9 @@ func LoadConfig(path string) (*Config, error) {
 			(*config.HTTPClientConfig)(t.Metrics.HTTP).SetDirectory(dir)
 		}
 		for i := range t.Logs {
-			t.Logs[i].Path = config.JoinDir(dir, t.Logs[i].Path)
+			if t.Logs[i].Path != "" {
+				t.Logs[i].Path = config.JoinDir(dir, t.Logs[i].Path)
+			}
 		}
 	}
 	return c, nil
@@ -257,6 +259,9 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 	if err := t.checkWords(out); err != nil {
 		return Target{}, nil, err
 	}
+	if out.Logs, err = logSources(t.Logs); err != nil {
+		return Target{}, nil, err
+	}
 	if err := t.connect(&out); err != nil {
 		return Target{}, nil, err
 	}
@@ -288,15 +293,6 @@ func (t TargetConfig) checkWords(out Target) error {
 	}
 	if err := oneOf("plan", out.Plan, AutoPlan, Pair, Triple); err != nil {
 		return err
-	}
-	for i, l := range t.Logs {
-		if l.Path == "" {
-			return fmt.Errorf("logs[%d].path is missing", i)
-		}
-		err := oneOf(fmt.Sprintf("logs[%d].format", i), cmp.Or(l.Format, "auto"), "auto", "sglang", "vllm", "llamacpp", "ollama")
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

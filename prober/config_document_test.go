@@ -177,7 +177,13 @@ func sentence(comment string) string {
 func (k configKey) file(value string) string {
 	required := map[string][][2]string{
 		"target_config": {{"name", "ct200"}, {"url", "http://10.0.0.5:30000"}},
-		"log_config":    {{"path", "/var/log/server.log"}},
+	}
+	if k.section == "log_config" && (k.name == "format" || value == "") { // a path or a unit, not both
+		other := [2]string{"path", "/var/log/server.log"}
+		if k.name == "path" {
+			other = [2]string{"unit", "server.service"}
+		}
+		required[k.section] = [][2]string{other}
 	}
 	var own []string
 	for _, pair := range required[k.section] {

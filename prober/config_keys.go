@@ -155,10 +155,12 @@ type TargetConfig struct {
 	// Default: /metrics beside the API
 	// Example: {urls: ['http://10.0.0.5:30000/metrics', 'http://10.0.0.6:30000/metrics']}
 	Metrics *MetricsConfig `yaml:"metrics,omitempty"`
-	// Logs are log files of the server. This version checks the entries and does not read the files.
+	// Logs are logs of the server, of which the acceptance of real traffic is read. What was written before the start is not
+	// read; rotation and truncation are followed.
 	//
 	// Default: none
 	// Example: [{path: /var/log/sglang/server.log}]
+	// Refused: [{path: /var/log/server.log}, {path: /var/log/server.log}]
 	Logs []LogConfig `yaml:"logs,omitempty"`
 	// SLO are objectives by context length, exported beside the measurements.
 	//
@@ -183,13 +185,22 @@ type MetricsConfig struct {
 	HTTP *HTTPConfig `yaml:"http,omitempty"`
 }
 
-// LogConfig is one log file of a server.
+// LogConfig is one log of a server: a file or a systemd unit. Entries of docker, Kubernetes and journald, colours and prefixes are
+// recognised.
 type LogConfig struct {
-	// Path is the path of the file.
+	// Path is the path of a file. Where the exporter runs in a container, mount the folder: a file that is mounted by itself stays
+	// the old one when it is rotated.
 	//
+	// Default: none
 	// Example: /var/log/sglang/server.log
 	// Refused: ''
-	Path string `yaml:"path"`
+	Path string `yaml:"path,omitempty"`
+	// Unit is a systemd unit whose journal is followed by a `journalctl` of its own, in the place of a path.
+	//
+	// Default: none
+	// Example: sglang.service
+	// Refused: '-f'
+	Unit string `yaml:"unit,omitempty"`
 	// Format is that of its lines: auto, sglang, vllm, llamacpp or ollama.
 	//
 	// Default: `auto`

@@ -37,9 +37,17 @@ type Target struct {
 	HTTP        config.HTTPClientConfig
 	MetricsURLs []string // pages of the server's own metrics; nil is auto
 	MetricsHTTP *config.HTTPClientConfig
+	Logs        []LogSource // logs of the server to follow
 
 	// Dial, where set, replaces the dialer: the built-in simulated server and tests speak over pipes.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// LogSource is one log of a server: a file or a systemd unit.
+type LogSource struct {
+	Path   string // "" for a unit
+	Unit   string // "" for a file
+	Format string // auto, sglang, vllm, llamacpp or ollama
 }
 
 // SLO are the objectives of a target: the longest good times. A rung that is in neither map is not judged.

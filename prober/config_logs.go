@@ -1,0 +1,35 @@
+package prober
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// unitName is what systemd takes for the name of a unit.
+var unitName = regexp.MustCompile(`^[A-Za-z0-9_.@\\:][A-Za-z0-9_.@\\:-]{0,254}$`)
+
+// logSources checks the logs of a target.
+func logSources(logs []LogConfig) ([]LogSource, error) {
+	var sources []LogSource
+	for i, l := range logs {
+		switch {
+		case l.Path == "" && l.Unit == "":
+			return nil, fmt.Errorf("logs[%d].path is missing", i)
+		case l.Path != "" && l.Unit != "":
+			return nil, fmt.Errorf("logs[%d] has a path and a unit; write one of them", i)
+		case l.Unit != "" && !unitName.MatchString(l.Unit):
+			return nil, fmt.Errorf("logs[%d].unit %q is not the name of a systemd unit, like sglang.service", i, l.Unit)
+		}
+		source := LogSource{Path: l.Path, Unit: l.Unit, Format: cmp.Or(l.Format, "auto")}
+		if err := oneOf(fmt.Sprintf("logs[%d].format", i), source.Format, "auto", "sglang", "vllm", "llamacpp", "ollama"); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(sources, func(s LogSource) bool { return s.Path == l.Path && s.Unit == l.Unit }) {
+			return nil, fmt.Errorf("logs[%d] is already in the list; its lines would count twice", i)
+		}
+		sources = append(sources, source)
+	}
+	return sources, nil
+}
