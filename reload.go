@@ -45,7 +45,7 @@ func (c *serveCommand) newService(ctx context.Context, load loadFunc, second pro
 		return nil, err
 	}
 	pages, err := statuspage.New(statuspage.Options{
-		Version: programVersion(), Metrics: c.metrics, History: c.history, Values: series,
+		Version: programVersion(), Metrics: c.metrics, History: c.history, Values: series, Logs: series,
 	})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"longctx_exporter/collector"
+	"longctx_exporter/collector/serverlog"
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/collector/statuspage"
 	"longctx_exporter/prober"
@@ -147,11 +148,19 @@ type fleet struct {
 	members map[string]member // by name of the target
 }
 
-// member is a target, its runner and the poller of its server's own metrics.
+// member is a target, its runner, the poller of its server's own metrics and the followers of its logs.
 type member struct {
 	target prober.Target
 	runner *prober.Runner
 	poller *servermetrics.Poller
+	logs   []*serverlog.Follower
+}
+
+// closeLogs ends the followers.
+func (m member) closeLogs() {
+	for _, l := range m.logs {
+		l.Close()
+	}
 }
 
 func (f *fleet) newMember(t prober.Target) (member, error) {
@@ -160,7 +169,7 @@ func (f *fleet) newMember(t prober.Target) (member, error) {
 		return member{}, err
 	}
 	runner, err := prober.NewRunner(t, poller.NewReader, f.logger)
-	return member{t, runner, poller}, err
+	return member{target: t, runner: runner, poller: poller}, err
 }
 
 func newFleet(series *collector.Collector, pages *statuspage.Pages, second prober.RunObserver, logger log.Logger) *fleet {
@@ -219,7 +228,7 @@ func (f *fleet) replace(ctx context.Context, targets []prober.Target) (change, e
 	return change{begun: len(fresh), ended: len(gone), kept: kept}, nil
 }
 
-// swap exchanges the series and runners of targets that are not scheduled.
+// swap exchanges the series, runners and followers of targets that are not scheduled.
 func (f *fleet) swap(next map[string]member, fresh []prober.Target, gone []string) error {
 	for _, name := range gone {
 		f.members[name].poller.Close() // or it would tell of the one before as of the one after
@@ -229,6 +238,11 @@ func (f *fleet) swap(next map[string]member, fresh []prober.Target, gone []strin
 		if err := f.series.Add(t); err != nil {
 			return err
 		}
+	}
+	for _, t := range fresh {
+		m := next[t.Name]
+		m.logs = f.followLogs(t)
+		next[t.Name] = m
 	}
 	f.mu.Lock()
 	last := f.members
@@ -241,10 +255,21 @@ func (f *fleet) swap(next map[string]member, fresh []prober.Target, gone []strin
 	return nil
 }
 
-// closeUnless closes the runners and pollers of members that are not among others.
+// followLogs begins to read the logs of a target that has its series. closeLogs ends it.
+func (f *fleet) followLogs(t prober.Target) []*serverlog.Follower {
+	var logs []*serverlog.Follower
+	for i, source := range t.Logs {
+		sink := f.series.LogSink(t.Name, i)
+		logs = append(logs, serverlog.Follow(source, sink, log.With(f.logger, "target", t.Name), serverlog.Options{}))
+	}
+	return logs
+}
+
+// closeUnless closes the runners, pollers and followers of members that are not among others.
 func (f *fleet) closeUnless(members, others map[string]member) {
 	for name, m := range members {
 		if others[name].runner != m.runner {
+			m.closeLogs()
 			m.poller.Close()
 			m.runner.Close()
 		}
@@ -260,6 +285,7 @@ func (f *fleet) run(ctx context.Context) {
 	}()
 	f.planEvery(ctx, planAgain)
 	for _, m := range f.current() {
+		m.closeLogs()
 		m.poller.Close()
 	}
 	select {

@@ -129,6 +129,7 @@ func Catalogue() []Metric {
 		{"Tokens and cost", costMetrics()},
 		{"The engine's own account", engineMetrics()},
 		{"Histograms", histogramMetrics()},
+		{"Logs of the server: real traffic", logMetrics()},
 	} {
 		for _, m := range part.metrics {
 			m.Group = part.group

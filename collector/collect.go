@@ -38,6 +38,7 @@ func (t *target) collect(p page) {
 	p.fit(f, t.labels)
 	p.target(t)
 	p.engine(t)
+	p.logs(t.logs)
 }
 
 // target adds what stands for the target as a whole.

@@ -170,6 +170,7 @@ func stories() []story {
 			c.ObserveRun(ended("ct200", rung128k, prober.Failed, prober.Reason(inference.ContextOverflow)))
 			c.ObserveRun(ended("ct200", rung64k, prober.Failed, "req 0001 failed at 10.0.0.7"))
 		}},
+		{name: "logs", targets: []prober.Target{withLogs("ct200", 2), newTargetConfig("without", rung8k)}, do: readLog},
 		{name: "skipped", do: func(c *Collector) {
 			c.ObserveRun(ended("ct200", rung128k, prober.Skipped, prober.ExceedsPool))
 			c.ObserveRun(ended("ct200", rung8k, prober.Skipped, prober.OverBudget))
@@ -262,7 +263,10 @@ func TestNew(t *testing.T) {
 
 // full brings every metric of the catalogue into being.
 func full(t testing.TB) *Collector {
-	c := mustNew(t, withObjectives())
+	target := withObjectives()
+	target.Logs = []prober.LogSource{{Path: "server.log"}}
+	c := mustNew(t, target)
+	readLog(c)
 	c.SetFacts("ct200", facts())
 	c.SetBudgetUsed("ct200", 0.73)
 	for _, r := range withObjectives().Ladder {

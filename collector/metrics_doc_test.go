@@ -55,6 +55,7 @@ the start; those of the engine's own account start where the engine stands, and 
 | ` + "`model`" + ` | Configured model, ` + "`default`" + ` where none is configured. |
 | ` + "`context`" + ` | Nominal prompt length of the rung in tokens, ` + "`131072`" + `. |
 | ` + "`rung`" + ` | The same for people, ` + "`128k`" + `. |
+| ` + "`context_bucket`" + ` | The smallest of 1k, 2k, 4k, 8k, 16k, 32k, 64k, 128k and 192k tokens that holds the prompt of a request in a log, or ` + "`+Inf`" + `. |
 
 All but those of the exporter have the labels target and model, those of a rung context and rung too; further labels are listed.
 `)
@@ -77,8 +78,8 @@ func writeCardinality(b *strings.Builder) {
 	fmt.Fprintf(b, `
 ## Number of series
 
-At most %d a target and %d a rung where classic histograms are scraped, %d and %d where native ones are; objectives that are not
-configured, and what a server does not tell, make it fewer.
+At most %d a target and %d a rung where classic histograms are scraped, %d and %d where native ones are; logs and objectives that
+are not configured, and what a server does not tell, make it fewer.
 
 | Targets | 9 rungs | 12 rungs | 24 rungs | 9 rungs, native |
 |---:|---:|---:|---:|---:|

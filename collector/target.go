@@ -24,6 +24,7 @@ type target struct {
 	labels   []*dto.LabelPair
 	ladder   []*rung // shortest first
 	inFlight atomic.Int64
+	logs     *logs // nil without logs
 
 	mu               sync.Mutex // guards what follows, and the rungs
 	reasons          []*reasonCount
@@ -57,6 +58,7 @@ func kinds() map[prober.Status]string {
 func newTarget(t prober.Target, metrics map[string]Metric) (*target, error) {
 	s := &target{metrics: metrics, values: []string{t.Name, t.ModelLabel()}}
 	s.labels = s.pairs(targetUp)
+	s.logs = s.newLogs(len(t.Logs))
 	s.computed.labels, s.cached.labels = s.pairs(promptTokens, "computed"), s.pairs(promptTokens, "cached")
 	for _, status := range []prober.Status{prober.Failed, prober.Rejected, prober.Skipped} {
 		for _, reason := range prober.Reasons(status) {

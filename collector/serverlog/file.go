@@ -49,7 +49,8 @@ func newFileLog(path string, l *lineLog, logger log.Logger) *fileLog {
 func (f *fileLog) run(ctx context.Context, wake func() <-chan time.Time) {
 	defer f.close()
 	for {
-		for ctx.Err() == nil && f.look() {
+		if more := f.look(); more && ctx.Err() == nil {
+			continue
 		}
 		select {
 		case <-ctx.Done():

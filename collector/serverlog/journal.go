@@ -24,6 +24,7 @@ const (
 type journalLog struct {
 	unit       string
 	journalctl string
+	pause      time.Duration // before the first new start
 	log        *lineLog
 	logger     log.Logger
 
@@ -34,12 +35,12 @@ type journalLog struct {
 }
 
 func newJournalLog(unit, journalctl string, l *lineLog, logger log.Logger) *journalLog {
-	return &journalLog{unit: unit, journalctl: journalctl, log: l, logger: log.With(logger, "log", unit)}
+	return &journalLog{unit: unit, journalctl: journalctl, pause: firstPause, log: l, logger: log.With(logger, "log", unit)}
 }
 
 // run follows until ctx ends.
 func (j *journalLog) run(ctx context.Context) {
-	pause := firstPause
+	pause := j.pause
 	for {
 		began := time.Now()
 		err := j.follow(ctx)
@@ -48,7 +49,7 @@ func (j *journalLog) run(ctx context.Context) {
 		}
 		j.log.sink.SetReading(false)
 		if time.Since(began) > longPause {
-			pause = firstPause
+			pause = j.pause
 		}
 		if !j.told {
 			j.told = true

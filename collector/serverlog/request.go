@@ -164,8 +164,12 @@ func (p *Parser) finished(q request) Outcome {
 		field Field
 		value float64
 	}{
-		{PromptTokens, q.prompt}, {CompletionTokens, q.completion}, {CachedTokens, q.cached}, {VerifySteps, q.passes},
-		{CorrectDrafts, q.correct}, {AcceptRate, q.share},
+		{PromptTokens, q.prompt},
+		{CompletionTokens, q.completion},
+		{CachedTokens, q.cached},
+		{VerifySteps, q.passes},
+		{CorrectDrafts, q.correct},
+		{AcceptRate, q.share},
 	} {
 		r.set(v.field, v.value)
 	}

@@ -62,6 +62,7 @@ func (b *board) names() []string {
 type state struct {
 	Name, Model, Server string
 	Rungs               []rungState
+	Unparsed            []string // lines of its logs
 }
 
 type rungState struct {

@@ -25,12 +25,18 @@ type Values interface {
 	Latest(target string, rung prober.Rung) (s prober.Sample, at time.Time, ok bool)
 }
 
+// Logs gives the latest lines of a target's logs that could not be read.
+type Logs interface {
+	UnparsedLines(target string) []string
+}
+
 // Options say what the pages show.
 type Options struct {
 	Version string
 	Metrics string // path of the metrics, from the root
 	History int    // number of runs that are kept; 0 keeps none
 	Values  Values
+	Logs    Logs // may be nil
 }
 
 // Pages are the pages for people. All their links are relative, so that they work behind any prefix. It is safe for
@@ -80,6 +86,13 @@ func (p *Pages) ObserveRun(run prober.Run) {
 // Status is the first page: every rung of every target.
 func (p *Pages) Status(w http.ResponseWriter, _ *http.Request) {
 	states := p.board.states(p.options.Values)
+	if p.options.Logs != nil {
+		for i := range states {
+			for _, line := range p.options.Logs.UnparsedLines(states[i].Name) {
+				states[i].Unparsed = append(states[i].Unparsed, clean(line))
+			}
+		}
+	}
 	p.show(w, "status", "", "Status", struct {
 		Targets []state
 		Counts  []count
