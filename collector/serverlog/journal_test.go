@@ -36,7 +36,7 @@ func entry(cursor, message string) string {
 // TestJournal follows a unit whose journalctl ends after two entries, is started again behind the latest and ended at the end.
 func TestJournal(t *testing.T) {
 	line := strings.TrimSpace(decodeLine(42))
-	bytes := strings.ReplaceAll(fmt.Sprint([]byte("\x1b[2m"+strings.TrimSpace(decodeLine(43))+"\x1b[0m")), " ", ",")
+	bytes := strings.ReplaceAll(fmt.Sprintf("%d", []byte("\x1b[2m"+strings.TrimSpace(decodeLine(43))+"\x1b[0m")), " ", ",")
 	program, dir := fakeJournal(t, `
 if [ ! -e again ]; then
 	touch again
