@@ -3,6 +3,7 @@ package servermetrics
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -98,13 +99,21 @@ func (c *llamaCpp) readSlots(ctx context.Context) (llamaSlots, error) {
 	if err != nil {
 		return nil, err
 	}
+	slots, err := parseSlots(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the slots of %s: %w", c.slots.url, err)
+	}
+	return slots, nil
+}
+
+func parseSlots(body []byte) (llamaSlots, error) {
 	var slots llamaSlots
 	if err := json.Unmarshal(body, &slots); err != nil {
-		return nil, fmt.Errorf("reading the slots of %s: %w", c.slots.url, err)
+		return nil, err
 	}
 	for _, s := range slots {
 		if s.Processing == nil {
-			return nil, fmt.Errorf("reading the slots of %s: a slot does not tell whether it works", c.slots.url)
+			return nil, errors.New("a slot does not tell whether it works")
 		}
 	}
 	return slots, nil

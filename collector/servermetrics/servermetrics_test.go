@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -320,32 +319,6 @@ func TestNobodyListens(t *testing.T) {
 	if !errors.As(err, &urlError) {
 		t.Errorf("error %v, want the cause kept", err)
 	}
-}
-
-func FuzzParsePage(fz *testing.F) {
-	pages, _ := filepath.Glob("testdata/*.prom")
-	for _, p := range pages {
-		fz.Add([]byte(file(fz, filepath.Base(p))))
-	}
-	fz.Add([]byte(`"vllm:num_requests_running 1\n"`))
-	fz.Add([]byte("vllm:num_requests_running{a=\"\\\n"))
-	wanted := names("num_requests_running", "generation_tokens", "realtime_tokens")
-	fz.Fuzz(func(t *testing.T, body []byte) {
-		for _, prefix := range []string{"vllm", "sglang"} {
-			p, err := parsePage(body, prefix, wanted)
-			if err != nil {
-				continue
-			}
-			for name := range wanted {
-				if v := p.sum(name); v != nil && !(*v >= 0 && *v <= math.MaxFloat64) {
-					t.Errorf("%s sums to %v", name, *v)
-				}
-				if v := p.gauge(name); v != nil && *v < 0 {
-					t.Errorf("%s is %d", name, *v)
-				}
-			}
-		}
-	})
 }
 
 func BenchmarkParsePage(b *testing.B) {

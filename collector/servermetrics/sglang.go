@@ -3,6 +3,7 @@ package servermetrics
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -87,8 +88,7 @@ func sglangPool(p page) pool {
 	for key := range capacity {
 		free := poolFree(capacity.at(key), used.at(key), usage.at(key))
 		if a, e := available.at(key), evictable.at(key); a != nil && e != nil {
-			sum := *a + *e
-			free = &sum
+			free = finite(*a + *e)
 		}
 		kv.replica(capacity.at(key), free)
 	}
@@ -132,8 +132,7 @@ func (s *sglang) acceptNow(p page) *float64 {
 	if weight == 0 {
 		return nil
 	}
-	mean := sum / weight
-	return &mean
+	return finite(sum / weight)
 }
 
 // sglangLoads is what /v1/loads tells: one entry per data-parallel rank.
@@ -142,15 +141,15 @@ type sglangLoads struct {
 }
 
 type sglangLoad struct {
-	Running  *int     `json:"num_running_reqs"`
-	Waiting  *int     `json:"num_waiting_reqs"`
+	Running  *float64 `json:"num_running_reqs"`
+	Waiting  *float64 `json:"num_waiting_reqs"`
 	Used     *float64 `json:"num_used_tokens"`
 	Capacity *float64 `json:"max_total_num_tokens"`
 	Usage    *float64 `json:"token_usage"`
 	Queues   *struct {
-		Grammar   int `json:"grammar"`
-		Paused    int `json:"paused"`
-		Retracted int `json:"retracted"`
+		Grammar   float64 `json:"grammar"`
+		Paused    float64 `json:"paused"`
+		Retracted float64 `json:"retracted"`
 	} `json:"queues"`
 }
 
@@ -163,16 +162,24 @@ func (s *sglang) readLoads(ctx context.Context) (sglangLoads, error) {
 	if err != nil {
 		return sglangLoads{}, err
 	}
-	var answer sglangLoads
-	if err := json.Unmarshal(body, &answer); err != nil {
+	answer, err := parseLoads(body)
+	if err != nil {
 		return sglangLoads{}, fmt.Errorf("reading the load of %s: %w", s.loads.url, err)
 	}
+	return answer, nil
+}
+
+func parseLoads(body []byte) (sglangLoads, error) {
+	var answer sglangLoads
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return sglangLoads{}, err
+	}
 	if len(answer.Loads) == 0 {
-		return sglangLoads{}, fmt.Errorf("reading the load of %s: no rank is listed", s.loads.url)
+		return sglangLoads{}, errors.New("no rank is listed")
 	}
 	for _, l := range answer.Loads {
 		if l.Running == nil || l.Waiting == nil || *l.Running < 0 || *l.Waiting < 0 {
-			return sglangLoads{}, fmt.Errorf("reading the load of %s: a rank lacks its number of requests", s.loads.url)
+			return sglangLoads{}, errors.New("a rank lacks its number of requests")
 		}
 	}
 	return answer, nil
@@ -180,7 +187,7 @@ func (s *sglang) readLoads(ctx context.Context) (sglangLoads, error) {
 
 // replace puts the fresh values in the place of those of the page.
 func (a sglangLoads) replace(r *reading) {
-	running, queued := 0, 0
+	running, queued := 0.0, 0.0
 	var kv pool
 	var used *float64
 	for _, l := range a.Loads {
@@ -193,7 +200,7 @@ func (a sglangLoads) replace(r *reading) {
 			used = u
 		}
 	}
-	r.load.Running, r.load.Queued = &running, &queued
+	r.load.Running, r.load.Queued = count(&running), count(&queued)
 	if kv.free != nil {
 		r.load.PoolTokens, r.load.PoolFree = kv.capacity, kv.free
 	}

@@ -87,8 +87,7 @@ func (t *total) update(now parts) (anew bool) {
 	}
 	t.last = now
 	if sum := now.sum(); sum != nil {
-		*sum += t.lost
-		t.value = sum
+		t.value = finite(*sum + t.lost)
 	}
 	return !goesOn
 }
@@ -136,8 +135,7 @@ func (i *interval) ratio(over, under *float64, digits int) *float64 {
 	if !(b > 0 && a >= 0) || aOff > accuracy/2*a || bOff > accuracy/2*b {
 		return nil
 	}
-	ratio := a / b
-	return &ratio
+	return finite(a / b)
 }
 
 // blur is by how much a printed value may differ from the true one.

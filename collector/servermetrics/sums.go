@@ -78,10 +78,15 @@ func (p parts) sum() *float64 {
 	for _, v := range p {
 		total += v
 	}
-	if math.IsInf(total, 0) {
+	return finite(total)
+}
+
+// finite is nil where a value is too large to be one.
+func finite(v float64) *float64 {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return nil
 	}
-	return &total
+	return &v
 }
 
 // sum adds a metric up over the server's ranks, over the series that have all the given label values.

@@ -81,8 +81,7 @@ func product(a, b *float64) *float64 {
 	if a == nil || b == nil {
 		return nil
 	}
-	v := *a * *b
-	return &v
+	return finite(*a * *b)
 }
 
 // alive are all values of a page.

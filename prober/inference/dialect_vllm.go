@@ -50,10 +50,25 @@ func (vllm) describe(ctx context.Context, c *Client, _ modelList, f *Facts) {
 		}
 		f.Replicas++
 		f.PageSize, _ = strconv.Atoi(labelValue(labels, "block_size"))
-		blocks, _ := strconv.Atoi(labelValue(labels, "num_gpu_blocks"))
-		f.KVPoolTokens = blocks * f.PageSize
+		f.KVPoolTokens = vllmPool(labels)
 		f.PrefixCache = map[string]string{"True": "on", "true": "on", "False": "off", "false": "off"}[labelValue(labels, "enable_prefix_caching")]
 	}
+}
+
+// vllmPool is the capacity of an engine's KV cache in tokens, by the labels of its configuration. Newer releases tell it. Blocks
+// times their size is not it where the model has several kinds of layers, each with blocks of its own.
+func vllmPool(labels string) int {
+	number := func(name string) int {
+		n, _ := strconv.Atoi(labelValue(labels, name)) // None is none
+		return n
+	}
+	if tokens := number("kv_cache_size_tokens"); tokens > 0 {
+		return tokens
+	}
+	if number("mamba_block_size") > 0 || number("sliding_window") > 0 {
+		return 0
+	}
+	return number("num_gpu_blocks") * number("block_size")
 }
 
 func (vllm) tokenize(s session, text string, special bool) (string, map[string]any) {

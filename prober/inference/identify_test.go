@@ -67,6 +67,14 @@ var servers = map[string]struct {
 		pages: map[string]string{"GET /v1/models": vllmModels, "GET /metrics": "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine=\"0\"} 0.0\n"},
 		want:  Facts{Dialect: VLLM, API: Completions, Models: []string{"base", "lora"}, Model: "base", ContextLimit: 131072, Speculation: "none", BlockSize: 1, TokenIDs: true},
 	},
+	"vllm with several kinds of layers": {
+		pages: map[string]string{"GET /v1/models": vllmModels, "GET /metrics": "# HELP vllm:x y\nvllm:cache_config_info{block_size=\"8\",mamba_block_size=\"528\",num_gpu_blocks=\"320\",sliding_window=\"None\"} 1.0\n"},
+		want:  Facts{Dialect: VLLM, API: Completions, Models: []string{"base", "lora"}, Model: "base", ContextLimit: 131072, PageSize: 8, Speculation: "none", BlockSize: 1, Replicas: 1, TokenIDs: true},
+	},
+	"vllm that tells its capacity in tokens": {
+		pages: map[string]string{"GET /v1/models": vllmModels, "GET /metrics": "# HELP vllm:x y\nvllm:cache_config_info{block_size=\"8\",kv_cache_size_tokens=\"463459\",mamba_block_size=\"528\",num_gpu_blocks=\"320\"} 1.0\n"},
+		want:  Facts{Dialect: VLLM, API: Completions, Models: []string{"base", "lora"}, Model: "base", ContextLimit: 131072, KVPoolTokens: 463459, PageSize: 8, Speculation: "none", BlockSize: 1, Replicas: 1, TokenIDs: true},
+	},
 	"the root of a model is a name for it": {
 		o:     Options{Model: "/models/base"},
 		pages: map[string]string{"GET /v1/models": vllmModels},
