@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -28,9 +27,6 @@ import (
 	"time"
 
 	"github.com/go-kit/log"
-	"github.com/prometheus/common/promslog"
-
-	"longctx_exporter/prober"
 )
 
 // refusing is a server that refuses requests and says what credentials it was sent.
@@ -440,31 +436,4 @@ func certificate(t *testing.T, dir string) *x509.CertPool {
 	}
 	pool.AddCert(parsed)
 	return pool
-}
-
-// TestFleetTakesAllOrNothing offers a fleet targets of which one cannot be probed.
-func TestFleetTakesAllOrNothing(t *testing.T) {
-	good, err := prober.TargetConfig{Name: "good", URL: "http://127.0.0.1:1"}.Target()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	logger, _ := newLogger(&promslog.Config{Level: promslog.NewLevel(), Format: promslog.NewFormat()}, &out)
-	load := func() (prober.ValidatedConfig, error) {
-		return prober.Config{Targets: []prober.TargetConfig{{Name: "first", URL: "http://127.0.0.1:1"}}}.Validate()
-	}
-	s, err := (&serveCommand{}).newService(t.Context(), load, nil, logger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.hangup()
-	bad := good
-	bad.Name, bad.URL = "bad", "://"
-	if _, err := s.fleet.replace(t.Context(), []prober.Target{good, bad}); err == nil {
-		t.Error("a target without an address is taken")
-	}
-	if got := s.fleet.current(); len(got) != 1 || got["first"].runner == nil || s.fleet.scheduler.EffectiveInterval("first", 1024) == 0 {
-		t.Errorf("a bad target changes the fleet: %v", got)
-	}
-	s.fleet.closeUnless(s.fleet.current(), nil)
 }

@@ -61,8 +61,12 @@ func FuzzPage(fz *testing.F) {
 		names  map[string]bool
 		from   func(page) reading
 	}{
-		{"sglang", sglangNames(), rank.fromPage}, {"vllm", vllmNames(), fromVLLM}, {"llamacpp", llamaCppNames(), fromLlamaCpp},
-		{"trtllm", trtllmNames(), fromTRTLLM}, {"lmdeploy", lmDeployNames(), fromLMDeploy}, {"", trtllmNames(), fromTRTLLM},
+		{"sglang", sglangNames(), rank.fromPage},
+		{"vllm", vllmNames(), fromVLLM},
+		{"llamacpp", llamaCppNames(), fromLlamaCpp},
+		{"trtllm", trtllmNames(), fromTRTLLM},
+		{"lmdeploy", lmDeployNames(), fromLMDeploy},
+		{"", trtllmNames(), fromTRTLLM},
 	}
 	fz.Fuzz(func(t *testing.T, first, second []byte) {
 		for _, e := range engines {

@@ -90,8 +90,10 @@ func agree(t *testing.T, dialect inference.Dialect) {
 		want float64
 		off  float64
 	}{
-		{"prompt tokens", got.PromptTokens, prompt, 0}, {"cached tokens", got.CachedTokens, cached, 0},
-		{"output tokens", got.GeneratedTokens, generated, 0}, {"verify passes", got.VerifySteps, steps, 0},
+		{"prompt tokens", got.PromptTokens, prompt, 0},
+		{"cached tokens", got.CachedTokens, cached, 0},
+		{"output tokens", got.GeneratedTokens, generated, 0},
+		{"verify passes", got.VerifySteps, steps, 0},
 		{"acceptance length", got.AcceptLength, committed / passes, 0.02}, // SGLang cuts the last pass at max_tokens
 	} {
 		if c.got == nil || math.Abs(*c.got-c.want) > c.off*c.want {
