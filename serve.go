@@ -93,7 +93,7 @@ func (c *serveCommand) probe(ctx context.Context, load loadFunc, second prober.R
 		return err
 	}
 	defer s.hangup()
-	server := newServer(c.routes.handler(c.pages(s, lib)))
+	server := newServer(c.routes.handler(c.pages(s, lib)), lib)
 	level.Info(logger).Log("msg", "starting", "version", programVersion(), "targets", len(s.config.Load().Targets()))
 
 	group, ctx := errgroup.WithContext(ctx)
@@ -129,10 +129,11 @@ func (c *serveCommand) probe(ctx context.Context, load loadFunc, second prober.R
 
 // newServer bounds what a visitor may send and how long that may take: whoever is slow or idle must not hold the places of
 // those who scrape.
-func newServer(handler http.Handler) *http.Server {
+func newServer(handler http.Handler, lib *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(lib.Handler(), slog.LevelDebug), // of visitors: anybody could fill the log
 	}
 }
 

@@ -251,13 +251,6 @@ func htmlText(page []byte) string {
 	return b.String()
 }
 
-func hide(text string, secrets []string) string {
-	for _, s := range secrets {
-		text = strings.ReplaceAll(text, s, "<secret>")
-	}
-	return text
-}
-
 // oneLine makes text fit for a message: valid UTF-8, one line, bounded, free of the given secrets.
 func oneLine(text string, secrets []string) string {
 	text = hide(text, secrets)

@@ -157,15 +157,15 @@ func missingModel(model string, served []string) string {
 
 // get and post fetch what is no leg; getJSON also decodes it. Their errors are *Error.
 func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
-	return c.fetch(ctx, &exchange{}, http.MethodGet, path, nil)
+	return c.fetch(ctx, c.exchange(), http.MethodGet, path, nil)
 }
 
 func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
-	return c.fetch(ctx, &exchange{}, http.MethodPost, path, body)
+	return c.fetch(ctx, c.exchange(), http.MethodPost, path, body)
 }
 
 func (c *Client) getJSON(ctx context.Context, path string, to any) error {
-	x := &exchange{}
+	x := c.exchange()
 	page, err := c.fetch(ctx, x, http.MethodGet, path, nil)
 	if err != nil {
 		return err

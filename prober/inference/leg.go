@@ -20,7 +20,7 @@ const (
 func (c *Client) send(ctx context.Context, leg legRequest, refused map[string]string, r Request) (Response, *serverError, *Error) {
 	wire, cancel := context.WithCancel(ctx)
 	defer cancel()
-	x := &exchange{}
+	x := c.exchange()
 	resp := Response{}
 	body, size, err := leg.body(r.Prompt, refused)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/config"
+	"golang.org/x/oauth2"
 )
 
 // newHTTPClient makes the client of one server. Every request gets a connection of its own: a server that closes an idle
@@ -84,30 +85,6 @@ func (x *exchange) trace(ctx context.Context) context.Context {
 	})
 }
 
-// ownHeader says whether a header field is one that every request carries; configured ones may hold secrets.
-func ownHeader(key string) bool {
-	switch strings.ToLower(key) {
-	case "host", "user-agent", "accept", "accept-encoding", "content-type", "content-length", "connection", "referer",
-		"x-data-parallel-rank", "x-session-id", ":authority", ":method", ":path", ":scheme":
-		return true
-	}
-	return false
-}
-
-// secretsOf are header values and their parts after a scheme such as Bearer, where they are long enough to be secrets.
-func secretsOf(values []string) []string {
-	var secrets []string
-	for _, v := range values {
-		_, credentials, _ := strings.Cut(v, " ")
-		for _, s := range []string{v, strings.TrimSpace(credentials)} {
-			if len(s) >= 4 {
-				secrets = append(secrets, s)
-			}
-		}
-	}
-	return secrets
-}
-
 // connect is how long the connection took, start when it was ready.
 func (x *exchange) clock() (connect time.Duration, start time.Time, connected bool) {
 	x.mu.Lock()
@@ -160,6 +137,8 @@ func (x *exchange) broken(ctx context.Context, status int, err error) *Error {
 		return x.fail(Timeout, status, ctx.Err(), "no complete answer before the deadline")
 	case isTLS(err):
 		return x.fail(TLS, status, err, "%s", tlsSentence(err))
+	case as[*oauth2.RetrieveError](err):
+		return x.fail(Auth, status, err, "no token: %s", tokenSentence(err))
 	case !connected:
 		return x.fail(connectClass(err), status, err, "no connection: %v", err)
 	case isReset(err):
@@ -213,6 +192,15 @@ func tlsSentence(err error) string {
 		return "the port does not speak TLS: use an http:// URL"
 	}
 	return "TLS: " + err.Error()
+}
+
+// tokenSentence leaves out what a token endpoint says: it was sent secrets that are not known here.
+func tokenSentence(err error) string {
+	refused, _ := errors.AsType[*oauth2.RetrieveError](err)
+	if refused.Response == nil {
+		return "the OAuth2 token endpoint did not give one"
+	}
+	return fmt.Sprintf("the OAuth2 token endpoint answered HTTP %d", refused.Response.StatusCode)
 }
 
 func isReset(err error) bool {
