@@ -11,6 +11,11 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 PROMTOOL         := $(BIN)/promtool
 CHROMIUM         := /usr/bin/chromium
+PROMETHEUS       := $(BIN)/prometheus
+# The oldest Prometheus that rules and configuration are for, as Debian 12 has it.
+OLDEST           := 2.42.0
+OLDEST_PACKAGE   := $(OLDEST)+ds-5+deb12u1
+OLDEST_PROMTOOL  := $(BIN)/promtool-$(OLDEST)
 FUZZTIME         := 30s
 SEEDS            := 4
 
@@ -41,7 +46,7 @@ exposition: $(PROMTOOL)
 	@for page in collector/testdata/*.golden; do echo "promtool check metrics < $$page"; $(PROMTOOL) check metrics < $$page || exit 1; done
 
 # The rules are right, and their unit tests tell every change of them; go test ./... takes the result from its cache.
-rules: $(PROMTOOL)
+rules: $(PROMTOOL) $(OLDEST_PROMTOOL)
 	$(PROMTOOL) check rules --lint=all --lint-fatal deploy/prometheus/longctx.rules.yml
 	$(PROMTOOL) check config deploy/prometheus/prometheus.yml
 	go test -race ./deploy/prometheus
@@ -72,10 +77,22 @@ cover:
 proof:
 	set -o pipefail; go test ./prober -run 'TestProof|TestNaivePair' -v -count=1 -timeout 60m -args -proof.seeds=$(SEEDS) | grep -v '^=== \|^ *--- PASS'
 
-tools: $(PROMTOOL) $(GOLANGCI)
+tools: $(PROMTOOL) $(PROMETHEUS) $(OLDEST_PROMTOOL) $(GOLANGCI)
 
-$(PROMTOOL): .ci/tools/go.mod .ci/tools/go.sum
-	cd .ci/tools && go build -buildvcs=false -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
+# The server has no user interface, which is built with other tools.
+$(PROMTOOL) $(PROMETHEUS): .ci/tools/go.mod .ci/tools/go.sum
+	cd .ci/tools && go build -buildvcs=false -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/$(@F)
+
+# Debian's package is unpacked and not installed. A later build of the same version will do; a list of packages that is missing
+# or old is fetched once, which needs root.
+$(OLDEST_PROMTOOL):
+	@if ! { command -v apt-get && command -v dpkg; } >/dev/null; then echo "There is no apt here to fetch Debian's promtool $(OLDEST) with. Put the promtool of" \
+		"Prometheus' release $(OLDEST) at $@; without it the tests of the rules fail." >&2; exit 1; fi
+	rm -rf .build/debian && mkdir -p .build/debian $(BIN)
+	cd .build/debian && fetch() { apt-get download prometheus=$(OLDEST_PACKAGE) || apt-get download 'prometheus=$(OLDEST)*'; } && \
+		{ fetch || { apt-get update && fetch; } || { echo "apt has no prometheus $(OLDEST): put promtool of that release at $@" >&2; exit 1; }; } && \
+		dpkg -x prometheus_*.deb . && mv usr/bin/promtool $@
+	rm -rf .build/debian
 
 $(GOLANGCI):
 	GOBIN=$(BIN) go install -buildvcs=false github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

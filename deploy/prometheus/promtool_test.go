@@ -14,19 +14,27 @@ import (
 )
 
 var (
-	promtoolPath = flag.String("promtool", "../../.build/bin/promtool", "promtool to check and test the rules with")
-	update       = flag.Bool("update", false, "write the unit tests")
+	promtoolPath   = flag.String("promtool", "../../.build/bin/promtool", "promtool to check and test the rules with")
+	oldestPromtool = flag.String("oldest-promtool", "../../.build/bin/promtool-2.42.0", "promtool of the oldest Prometheus that the rules are for")
+	update         = flag.Bool("update", false, "write the unit tests")
 )
 
 // promtool is the path of the tool; without it the rules are not tested, which is a failure.
-func promtool(t *testing.T) string {
+func promtool(t *testing.T) string { return tool(t, "promtool", *promtoolPath) }
+
+// promtools are those of both generations of Prometheus, which read the same rules and configuration.
+func promtools(t *testing.T) map[string]string {
+	return map[string]string{"newest": promtool(t), "oldest": tool(t, "oldest-promtool", *oldestPromtool)}
+}
+
+func tool(t *testing.T, name, path string) string {
 	t.Helper()
-	path, err := filepath.Abs(*promtoolPath)
+	path, err := filepath.Abs(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("promtool is missing, so the rules cannot be tested (%v): run `make tools`, or give its path with -args -promtool=PATH", err)
+		t.Fatalf("promtool is missing, so the rules cannot be tested (%v): run `make tools`, or give its path with -args -%s=PATH", err, name)
 	}
 	return path
 }
@@ -39,13 +47,14 @@ func command(tool string, args ...string) *exec.Cmd {
 }
 
 func TestRulesAndConfigurationAreValid(t *testing.T) {
-	tool := promtool(t)
-	for _, args := range [][]string{
-		{"check", "rules", "--lint=all", "--lint-fatal", "longctx.rules.yml"},
-		{"check", "config", "prometheus.yml"},
-	} {
-		if out, err := command(tool, args...).CombinedOutput(); err != nil {
-			t.Errorf("promtool %v: %v\n%s", args, err, out)
+	for generation, tool := range promtools(t) {
+		for _, args := range [][]string{
+			{"check", "rules", "--lint=all", "--lint-fatal", "longctx.rules.yml"},
+			{"check", "config", "prometheus.yml"},
+		} {
+			if out, err := command(tool, args...).CombinedOutput(); err != nil {
+				t.Errorf("%s promtool %v: %v\n%s", generation, args, err, out)
+			}
 		}
 	}
 }
@@ -92,13 +101,14 @@ func TestUnitTestsAreCurrent(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	tool := promtool(t)
-	for _, s := range suites() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			if out, err := command(tool, "test", "rules", filepath.Join("tests", s.name+".yml")).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
+	for generation, tool := range promtools(t) {
+		for _, s := range suites() {
+			t.Run(generation+"/"+s.name, func(t *testing.T) {
+				t.Parallel()
+				if out, err := command(tool, "test", "rules", filepath.Join("tests", s.name+".yml")).CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
 	}
 }
