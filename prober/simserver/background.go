@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -54,13 +55,15 @@ const queueBound = 1000
 
 // background sends requests until it is closed.
 type background struct {
-	engine *engine
-	done   chan struct{}
-	ended  sync.WaitGroup
+	engine  *engine   // whose speed all have
+	engines []*engine // that take turns
+	turn    atomic.Uint64
+	done    chan struct{}
+	ended   sync.WaitGroup
 }
 
-func startBackground(e *engine, c Config) *background {
-	b := &background{engine: e, done: make(chan struct{})}
+func startBackground(engines []*engine, c Config) *background {
+	b := &background{engine: engines[0], engines: engines, done: make(chan struct{})}
 	for i, load := range append([]Background{c.Background}, c.Traffic...) {
 		prefixes := load.prefixes(c.Seed, i)
 		crowd := func(stream uint64) *crowd {
@@ -119,7 +122,7 @@ func (b *crowd) arrive() {
 			if !b.until(leaving[0].at) {
 				return
 			}
-			b.engine.abort(leaving[0].job)
+			leaving[0].job.leave()
 			leaving = leaving[1:]
 		}
 		if !b.until(next) {
@@ -127,10 +130,11 @@ func (b *crowd) arrive() {
 		}
 		for range max(1, b.load.Burst) {
 			j := b.request()
-			if b.engine.waiting() >= queueBound {
+			e := b.next()
+			if e.waiting() >= queueBound {
 				continue
 			}
-			b.engine.submit(j)
+			e.submit(j)
 			if b.rng.Float64() < b.load.AbortShare {
 				leaving = insertDeparture(leaving, departure{at: next.Add(b.scaled(b.patience(j))), job: j})
 			}
@@ -143,7 +147,7 @@ func (b *crowd) stand() {
 	for {
 		j := b.request()
 		j.over = make(chan struct{})
-		b.engine.submit(j)
+		b.next().submit(j)
 		if !b.outlast(j) {
 			return
 		}
@@ -161,7 +165,7 @@ func (b *crowd) outlast(j *job) bool {
 	for {
 		select {
 		case <-leave:
-			b.engine.abort(j)
+			j.leave()
 			leave = nil
 		case <-j.over:
 			return true
@@ -170,6 +174,13 @@ func (b *crowd) outlast(j *job) bool {
 		}
 	}
 }
+
+func (b *background) next() *engine {
+	return b.engines[int(b.turn.Add(1)-1)%len(b.engines)]
+}
+
+// leave is a client's going away.
+func (j *job) leave() { j.home.abort(j) }
 
 // departure is a client that will leave.
 type departure struct {

@@ -33,6 +33,7 @@ type Config struct {
 	APIKey     string       // that clients must send; "" none
 	Options    Options      // how the server was started
 	Faults     Faults       // zero is clean
+	Ranks      Ranks        // zero is one engine
 	Background Background   // other people's requests
 	Traffic    []Background // more kinds of them
 
@@ -80,6 +81,9 @@ func (c *Config) prepare() error {
 	}
 	if c.Options.StreamInterval < 1 {
 		c.Options.StreamInterval = 1
+	}
+	if err := c.checkRanks(); err != nil {
+		return err
 	}
 	if err := c.checkLog(); err != nil {
 		return err

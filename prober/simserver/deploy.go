@@ -149,7 +149,9 @@ func (s *Server) Adjust(change Change) error {
 	now, profile := s.now, s.config.Profile
 	s.mu.Unlock()
 	if now != nil {
-		now.engine.setPhysics(profile)
+		for _, e := range now.engines {
+			e.setPhysics(profile)
+		}
 	}
 	return nil
 }

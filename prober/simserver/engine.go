@@ -13,6 +13,7 @@ import (
 // exact however late the machine wakes it.
 type engine struct {
 	profile Profile
+	rank    int
 	faults  Faults
 	scale   float64
 	seed    uint64
@@ -64,11 +65,12 @@ func (e *engine) submit(j *job) {
 	e.jobs++
 	j.rng = rand.New(rand.NewPCG(splitmix(e.jobs), e.seed))
 	if j.id == "" {
-		j.id = "req-" + strconv.FormatUint(splitmix(e.jobs)|1<<63, 16)
+		j.id = "req-" + strconv.FormatUint(splitmix(e.jobs+uint64(e.rank)<<40)|1<<63, 16)
 	}
 	j.textSeed = seedOf(j.prompt)
 	j.notify = make(chan struct{}, 1)
 	j.received = time.Now()
+	j.home = e
 	e.queue = append(e.queue, j)
 	e.journal.received(e, j)
 	e.nudge()

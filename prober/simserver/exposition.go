@@ -60,14 +60,6 @@ func (p page) one(kind, name, labels, help string, value float64) {
 	p.sample(name, labels, value)
 }
 
-// created is when a counter began, which the classic format holds as a gauge of its own.
-func (p page) created(name, labels, help string, at float64) {
-	if !p.open {
-		p.head(name, "gauge", help)
-	}
-	p.sample(name, labels, at)
-}
-
 func (p page) histogram(name, labels, help string, h histogram) {
 	p.head(name, "histogram", help)
 	p.buckets(name, labels, h)

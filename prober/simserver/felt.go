@@ -22,7 +22,9 @@ type Spread struct {
 func (s *Server) BackgroundFelt(from, to time.Duration) Felt {
 	requests := s.Truth()
 	if now := s.live(); now != nil {
-		requests = append(requests, now.engine.unfinished()...)
+		for _, e := range now.engines {
+			requests = append(requests, e.unfinished()...)
+		}
 	}
 	within := func(t float64) bool { return t >= from.Seconds() && (to == 0 || t < to.Seconds()) }
 	var ttft, gaps []float64

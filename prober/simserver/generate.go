@@ -114,7 +114,7 @@ func (s *instance) run(r *http.Request, c *call, sp speaker, st *stream) {
 		}
 		return
 	}
-	s.engine.submit(c.job)
+	s.route(r, c.body).submit(c.job)
 	if !c.stream {
 		s.runWhole(r, c, sp)
 		return
@@ -128,7 +128,7 @@ func (s *instance) run(r *http.Request, c *call, sp speaker, st *stream) {
 	}
 	var all, held []int32
 	for scheduled := false; ; {
-		events, err := s.engine.wait(r.Context(), c.job, tick)
+		events, err := c.home.wait(r.Context(), c.job, tick)
 		if err != nil {
 			cutOff(err)
 			return
@@ -147,7 +147,7 @@ func (s *instance) run(r *http.Request, c *call, sp speaker, st *stream) {
 			}
 			all = append(all, ev.tokens...)
 			held = append(held, ev.tokens...)
-			if d.breaks(s, c, sp, st, len(all)) {
+			if d.breaks(c, sp, st, len(all)) {
 				return
 			}
 			if ev.final {
@@ -172,7 +172,7 @@ func (s *instance) due(tokens int) bool {
 
 func (s *instance) runWhole(r *http.Request, c *call, sp speaker) {
 	for {
-		events, err := s.engine.wait(r.Context(), c.job, nil)
+		events, err := c.home.wait(r.Context(), c.job, nil)
 		if err != nil {
 			cutOff(err)
 			return
@@ -213,10 +213,10 @@ func (s *instance) disturbance(c *call) disturbance {
 
 func (d *disturbance) merges() bool { return d.merge > 0 && d.rng.Float64() < d.merge }
 
-func (d *disturbance) breaks(s *instance, c *call, sp speaker, st *stream, tokens int) bool {
+func (d *disturbance) breaks(c *call, sp speaker, st *stream, tokens int) bool {
 	switch {
 	case d.errorAt > 0 && tokens >= d.errorAt:
-		s.engine.abort(c.job)
+		c.home.abort(c.job)
 		sp.fail(&problem{
 			status: http.StatusInternalServerError, kind: "InternalServerError",
 			message: "EngineCore encountered an issue. See stack trace (above) for the root cause.",
@@ -224,7 +224,7 @@ func (d *disturbance) breaks(s *instance, c *call, sp speaker, st *stream, token
 		st.flush()
 		return true
 	case d.resetAt > 0 && tokens >= d.resetAt:
-		s.engine.abort(c.job)
+		c.home.abort(c.job)
 		st.reset()
 		return true
 	}

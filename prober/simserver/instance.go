@@ -23,10 +23,13 @@ type protocol interface {
 type instance struct {
 	config   Config
 	era      era
-	engine   *engine
+	engine   *engine   // the first one
+	engines  []*engine // one for each rank of data parallelism
+	turn     atomic.Uint64
 	tok      *tokenizer
 	mux      *http.ServeMux
 	script   *Player
+	lines    *lineWriter
 	proto    protocol
 	started  time.Time
 	requests atomic.Int64 // generation requests, for faults that come every so often
@@ -41,13 +44,22 @@ func (s *Server) newInstance(c Config) (*instance, error) {
 		return nil, err
 	}
 	i := &instance{config: c, era: version, tok: s.tok, script: s.script, mux: http.NewServeMux(), started: time.Now()}
-	i.engine = newEngine(c, continuationWords(s.tok))
-	i.engine.uncut = c.Shape == shapeSGLang && version.has(sglangOvershoot)
-	i.engine.epoch, i.engine.truth = s.started, &s.past
+	i.lines = &lineWriter{w: c.Log, wrap: c.LogWrap, shape: c.Shape}
+	for rank := range c.Ranks.DP {
+		own := c
+		own.Seed += uint64(rank) << 32
+		e := newEngine(own, continuationWords(s.tok))
+		e.rank, e.uncut = rank, c.Shape == shapeSGLang && version.has(sglangOvershoot)
+		e.epoch, e.truth = s.started, &s.past
+		i.engines = append(i.engines, e)
+	}
+	i.engine = i.engines[0]
 	i.proto = i.protocol()
 	i.proto.routes(i.mux)
-	i.engine.start(newJournal(i))
-	i.load = startBackground(i.engine, c)
+	for _, e := range i.engines {
+		e.start(newJournal(i))
+	}
+	i.load = startBackground(i.engines, c)
 	return i, nil
 }
 
@@ -72,7 +84,9 @@ func (i *instance) protocol() protocol {
 // close cuts off what runs.
 func (i *instance) close() {
 	i.load.close()
-	i.engine.close()
+	for _, e := range i.engines {
+		e.close()
+	}
 }
 
 func (i *instance) serve(w http.ResponseWriter, r *http.Request) {

@@ -14,6 +14,7 @@ var errClosed = errors.New("the server is closed")
 // and may be read without its lock once the final event is out.
 type job struct {
 	id         string
+	home       *engine // that it was submitted to
 	endpoint   string
 	prompt     []int32
 	salt       string

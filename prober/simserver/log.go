@@ -56,7 +56,7 @@ func newJournal(s *instance) journal {
 	if c.Log == nil {
 		return noJournal{}
 	}
-	out := &lineWriter{w: c.Log, wrap: c.LogWrap, shape: c.Shape}
+	out := s.lines
 	switch c.Shape {
 	case shapeSGLang:
 		return &sglangLog{server: sglang{s}, out: out}

@@ -38,6 +38,7 @@ type sglangLog struct {
 	server sglang
 	out    *lineWriter
 
+	tag          string
 	passes       int // decode passes since the last line
 	steps        int // counters at the last decode line
 	decodeTokens int
@@ -49,21 +50,32 @@ type sglangLog struct {
 func (l *sglangLog) line(at time.Time, tagged bool, format string, args ...any) {
 	tag := ""
 	if tagged {
-		tag = l.tag()
+		tag = l.tag
 	}
 	l.out.line(at, "[%s%s] %s", at.Format(time.DateTime), tag, fmt.Sprintf(format, args...))
 }
 
-// tag is the rank of the scheduler that writes.
-func (l *sglangLog) tag() string {
-	if tensorRanks == 1 && !l.server.era.has(logRankOfOne) {
-		return ""
+// tagOf is the rank of the scheduler that writes; a part is left out where there is one of its kind.
+func (l *sglangLog) tagOf(e *engine) string {
+	r, tag := l.server.config.Ranks, ""
+	if r.DP > 1 {
+		tag = fmt.Sprintf(" DP%d", e.rank)
 	}
-	return " TP0"
+	if r.TP > 1 || l.server.era.has(logRankOfOne) {
+		tag += fmt.Sprintf(" TP%d", r.leader(e.rank))
+	}
+	return tag
 }
 
 func (l *sglangLog) started(e *engine, at time.Time) {
+	l.tag = l.tagOf(e)
 	l.lastDecode, l.lastPrefill = at, at
+	if e.rank == 0 {
+		l.start(e, at)
+	}
+}
+
+func (l *sglangLog) start(e *engine, at time.Time) {
 	p := e.profile
 	var args strings.Builder
 	for i, f := range ordered(l.server.arguments(), "model_path", "tokenizer_path") {

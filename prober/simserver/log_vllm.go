@@ -40,6 +40,9 @@ func (l *vllmLog) head(at time.Time, source string) string {
 
 func (l *vllmLog) started(e *engine, at time.Time) {
 	l.at, l.last, l.idle = at, e.count.copied(), true
+	if e.rank > 0 {
+		return
+	}
 	l.out.line(at, "%svLLM API server version %s", l.head(at, "api_server.py:1140"), l.server.era.version)
 	l.out.line(at, "%sGPU KV cache size: %s tokens", l.head(at, "kv_cache_utils.py:864"), grouped(e.profile.PoolTokens))
 }
@@ -71,7 +74,7 @@ func (l *vllmLog) engineLine(e *engine, c counters, at time.Time, prompt, genera
 	usage := 100 * ratio(e.pool().held, e.profile.PoolTokens)
 	text := l.head(at, "loggers.py:259")
 	if v.has(vllmEngineNumber) {
-		text += "Engine 000: "
+		text += fmt.Sprintf("Engine %03d: ", e.rank)
 	}
 	text += fmt.Sprintf("Avg prompt throughput: %.1f tokens/s, Avg generation throughput: %.1f tokens/s, Running: %d reqs",
 		perSecondOf(prompt, l.at, at), perSecondOf(generated, l.at, at), len(e.running))

@@ -75,7 +75,7 @@ func (s sglang) arguments() object {
 		"disable_radix_cache": s.config.Faults.NoPrefixCache, "enable_hierarchical_cache": false, "hicache_storage_backend": nil,
 		"stream_interval": s.config.Options.StreamInterval, "incremental_streaming_output": false,
 		"enable_cache_report": s.config.Options.CacheReport, "enable_metrics": !s.config.Options.NoMetrics,
-		"decode_log_interval": 40, "tp_size": 8, "dp_size": 1, "enable_dp_attention": false, "attention_backend": "triton",
+		"decode_log_interval": 40, "tp_size": s.config.Ranks.TP, "dp_size": s.config.Ranks.DP, "enable_dp_attention": s.config.Ranks.DP > 1, "attention_backend": "triton",
 		"max_running_requests": p.MaxRunning, "max_queued_requests": nil, "schedule_policy": "fcfs",
 		"disable_overlap_schedule": true, "speculative_algorithm": nil, "speculative_num_draft_tokens": nil,
 		"speculative_num_steps": nil, "speculative_eagle_topk": nil, "speculative_dflash_block_size": nil,
@@ -94,20 +94,21 @@ func (s sglang) arguments() object {
 
 func (s sglang) serverInfo(w http.ResponseWriter, _ *http.Request) {
 	p, args := s.config.Profile, s.arguments()
-	inner := object{"effective_max_running_requests_per_dp": p.MaxRunning, "last_gen_throughput": 0.0, "memory_usage": object{
-		"weight": 71.2, "kvcache": 55.1, "token_capacity": p.PoolTokens, "graph": 3.1,
-	}}
-	for k, v := range args {
-		inner[k] = v
-	}
-	c, _ := s.engine.observe()
-	if p.Algorithm != "" && c.steps >= 40 {
-		inner["avg_spec_accept_length"] = acceptLength(c)
+	var states []any
+	for _, v := range s.views() {
+		state := object{"effective_max_running_requests_per_dp": p.MaxRunning, "last_gen_throughput": v.throughput, "memory_usage": object{
+			"weight": 71.2, "kvcache": 55.1, "token_capacity": p.PoolTokens, "graph": 3.1,
+		}}
+		maps.Copy(state, args)
+		if p.Algorithm != "" && v.steps >= sglangDecodeInterval {
+			state["avg_spec_accept_length"] = acceptLength(v.counters)
+		}
+		states = append(states, state)
 	}
 	if s.era.has(sglangStates) {
-		args["internal_states"] = []any{inner}
+		args["internal_states"] = states
 	} else {
-		maps.Copy(args, inner)
+		maps.Copy(args, states[0].(object))
 	}
 	args["status"], args["version"] = "ready", s.era.version
 	args["kv_events"] = nil
@@ -124,35 +125,48 @@ func acceptLength(c counters) float64 {
 }
 
 func (s sglang) loads(w http.ResponseWriter, r *http.Request) {
-	p := s.config.Profile
-	c, g := s.engine.observe()
+	views := s.views()
 	if r.URL.Query().Get("format") == "prometheus" {
-		s.loadsPage(w, g)
+		s.loadsPage(w, views)
 		return
 	}
-	load := object{
-		"timestamp": unix(time.Now()), "dp_rank": 0, "num_running_reqs": g.running, "num_waiting_reqs": g.waiting,
-		"num_waiting_uncached_tokens": 0, "num_used_tokens": g.held, "num_total_tokens": g.held,
-		"max_total_num_tokens": p.PoolTokens, "max_running_requests": p.MaxRunning,
-		"token_usage": float64(g.held) / float64(p.PoolTokens), "gen_throughput": g.throughput, "cache_hit_rate": 0.0, "utilization": 0.0,
-		"memory":         object{"weight_gb": 71.2, "kv_cache_gb": 55.1, "graph_gb": 3.1, "token_capacity": p.PoolTokens},
-		"disaggregation": object{"mode": "null", "prefill_bootstrap_queue_reqs": 0, "prefill_inflight_queue_reqs": 0},
-		"queues":         object{"waiting": g.waiting, "grammar": 0, "paused": 0, "retracted": 0},
-	}
-	if p.Algorithm != "" && g.acceptLength > 0 {
-		load["speculative"] = object{"accept_length": acceptLength(c), "accept_rate": s.era.acceptRate(g.acceptLength, p.BlockSize())}
+	var loads []any
+	for _, v := range views {
+		loads = append(loads, s.load(v))
 	}
 	writeJSON(w, http.StatusOK, object{
-		"timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.0-07:00"), "version": s.era.version, "loads": []any{load},
+		"timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.0-07:00"), "version": s.era.version, "loads": loads,
 	})
 }
 
+func (s sglang) load(v view) object {
+	p := s.config.Profile
+	load := object{
+		"timestamp": unix(time.Now()), "dp_rank": v.rank, "num_running_reqs": v.running, "num_waiting_reqs": v.waiting,
+		"num_waiting_uncached_tokens": 0, "num_used_tokens": v.held, "num_total_tokens": v.held,
+		"max_total_num_tokens": p.PoolTokens, "max_running_requests": p.MaxRunning,
+		"token_usage": ratio(v.held, p.PoolTokens), "gen_throughput": v.throughput, "cache_hit_rate": 0.0, "utilization": 0.0,
+		"memory":         object{"weight_gb": 71.2, "kv_cache_gb": 55.1, "graph_gb": 3.1, "token_capacity": p.PoolTokens},
+		"disaggregation": object{"mode": "null", "prefill_bootstrap_queue_reqs": 0, "prefill_inflight_queue_reqs": 0},
+		"queues":         object{"waiting": v.waiting, "grammar": 0, "paused": 0, "retracted": 0},
+	}
+	if p.Algorithm != "" && v.acceptLength > 0 {
+		load["speculative"] = object{
+			"accept_length": acceptLength(v.counters), "accept_rate": s.era.acceptRate(v.acceptLength, p.BlockSize()),
+		}
+	}
+	return load
+}
+
 func (s sglang) oldLoad(w http.ResponseWriter, _ *http.Request) {
-	_, g := s.engine.observe()
-	writeJSON(w, http.StatusOK, []any{object{
-		"dp_rank": 0, "num_reqs": g.running + g.waiting, "num_waiting_reqs": g.waiting, "num_tokens": g.held,
-		"num_pending_tokens": 0, "ts_tic": unix(time.Now()),
-	}})
+	var loads []any
+	for _, v := range s.views() {
+		loads = append(loads, object{
+			"dp_rank": v.rank, "num_reqs": v.running + v.waiting, "num_waiting_reqs": v.waiting, "num_tokens": v.held,
+			"num_pending_tokens": 0, "ts_tic": unix(time.Now()),
+		})
+	}
+	writeJSON(w, http.StatusOK, loads)
 }
 
 // abortRequest ends requests whose id starts with rid, or all.
@@ -165,7 +179,9 @@ func (s sglang) abortRequest(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, badRequest("the body is not valid: %v", err))
 		return
 	}
-	s.engine.abortMatching(func(id string) bool { return in.All || in.RID != "" && strings.HasPrefix(id, in.RID) })
+	for _, e := range s.engines {
+		e.abortMatching(func(id string) bool { return in.All || in.RID != "" && strings.HasPrefix(id, in.RID) })
+	}
 }
 
 // tokenizeBody is a request to a tokenizer.

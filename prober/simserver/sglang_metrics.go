@@ -7,9 +7,6 @@ import (
 	"slices"
 )
 
-// tensorRanks is how many ranks the shape pretends to have: some series exist on each of them.
-const tensorRanks = 8
-
 // When SGLang's metrics had what.
 const (
 	metricRanks       period = "2025-07-16/" // engine_type, tp_rank and pp_rank on scheduler metrics
@@ -30,23 +27,40 @@ const (
 )
 
 func (s sglang) metrics(w http.ResponseWriter, r *http.Request) {
-	c, g := s.engine.observe()
+	views := s.views()
 	s.servePage(w, r, func(p page) {
-		s.schedulerMetrics(p, c, g)
-		s.tokenizerMetrics(p, c)
+		s.schedulerMetrics(p, views)
+		s.tokenizerMetrics(p, sum(views))
 	})
 }
 
-// rank are the labels of a scheduler's series; more come sorted in among them, as prometheus_client does.
-func (s sglang) rank(n int, more ...string) string {
+// rank are the labels of a scheduler's series, by its tensor rank; more come sorted in among them, as in prometheus_client.
+func (s sglang) rank(tensor int, more ...string) string {
 	labels := map[string]string{"model_name": s.config.Profile.Model}
 	if s.era.has(metricRanks) {
-		labels["engine_type"], labels["tp_rank"], labels["pp_rank"] = "unified", fmt.Sprint(n), "0"
+		labels["engine_type"], labels["tp_rank"], labels["pp_rank"] = "unified", fmt.Sprint(tensor), "0"
+		if r := s.config.Ranks; r.DP > 1 {
+			labels["dp_rank"] = fmt.Sprint(tensor / (r.TP / r.DP))
+		}
 	}
 	if s.era.has(metricExpertRank) {
 		labels["moe_ep_rank"] = "0"
 	}
 	return labelled(labels, more...)
+}
+
+// ranksOf are the tensor ranks whose series show an engine: its leader, or all of its own.
+func (s sglang) ranksOf(v view, all bool) []int {
+	r := s.config.Ranks
+	if !s.era.has(metricRanks) {
+		all = false // there is one series, whose last writer wins
+	}
+	first := r.leader(v.rank)
+	ranks := []int{first}
+	for n := first + 1; all && n < r.leader(v.rank+1); n++ {
+		ranks = append(ranks, n)
+	}
+	return ranks
 }
 
 // labelled writes labels sorted by name, with more names and values.
@@ -65,38 +79,57 @@ func labelled(labels map[string]string, more ...string) string {
 }
 
 // schedulerMetrics move with forward passes.
-func (s sglang) schedulerMetrics(p page, c counters, g gauges) {
-	v, lead, prof := s.era, s.rank(0), s.config.Profile
-	gauge := func(name, help string, v float64) { p.one("gauge", "sglang:"+name, lead, help, v) }
-	gauge("num_running_reqs", "The number of running requests.", float64(g.running))
-	gauge("num_queue_reqs", "The number of requests in the waiting queue.", float64(g.waiting))
-	gauge("num_used_tokens", "The number of used tokens.", float64(g.held))
-	gauge("token_usage", "The token usage.", ratio(g.held, prof.PoolTokens))
-	gauge("gen_throughput", "The generation throughput (token/s).", g.throughput)
-	gauge("cache_hit_rate", "The prefix cache hit rate.", 0) // overwritten by each decode report
-	gauge("spec_accept_length", "Mean acceptance length of speculative decoding (accepted drafts + bonus token per forward).", s.speculated(g.acceptLength))
-	if v.has(metricAcceptRate) {
-		rate := 0.0
-		if g.acceptLength > 0 {
-			rate = v.acceptRate(g.acceptLength, prof.BlockSize())
+func (s sglang) schedulerMetrics(p page, views []view) {
+	e, prof := s.era, s.config.Profile
+	if !e.has(metricRanks) {
+		views = views[len(views)-1:] // ranks wrote over each other
+	}
+	gauge := func(name, help string, of func(v view) float64) {
+		p.head("sglang:"+name, "gauge", help)
+		for _, v := range views {
+			for _, n := range s.ranksOf(v, s.config.Ranks.AllGauges) {
+				p.sample("sglang:"+name, s.rank(n), of(v))
+			}
 		}
-		gauge("spec_accept_rate", "Acceptance rate of speculative decoding.", s.speculated(rate))
 	}
-	if v.has(metricSpecConfig) && prof.Algorithm != "" {
-		gauge("spec_num_steps", "Speculative steps.", 1)
-		gauge("spec_num_draft_tokens", "Speculative draft tokens.", float64(prof.BlockSize()))
+	gauge("num_running_reqs", "The number of running requests.", func(v view) float64 { return float64(v.running) })
+	gauge("num_queue_reqs", "The number of requests in the waiting queue.", func(v view) float64 { return float64(v.waiting) })
+	gauge("num_used_tokens", "The number of used tokens.", func(v view) float64 { return float64(v.held) })
+	gauge("token_usage", "The token usage.", func(v view) float64 { return ratio(v.held, prof.PoolTokens) })
+	gauge("gen_throughput", "The generation throughput (token/s).", func(v view) float64 { return v.throughput })
+	gauge("cache_hit_rate", "The prefix cache hit rate.", func(view) float64 { return 0 }) // overwritten by each decode report
+	gauge("spec_accept_length", "Mean acceptance length of speculative decoding (accepted drafts + bonus token per forward).",
+		func(v view) float64 { return s.speculated(v.acceptLength) })
+	if e.has(metricAcceptRate) {
+		gauge("spec_accept_rate", "Acceptance rate of speculative decoding.", func(v view) float64 {
+			if v.acceptLength == 0 {
+				return 0
+			}
+			return s.speculated(e.acceptRate(v.acceptLength, prof.BlockSize()))
+		})
 	}
-	if v.has(metricPool) {
-		gauge("kv_available_tokens", "Free tokens of the KV cache.", float64(g.available))
-		gauge("kv_evictable_tokens", "Cached tokens of the KV cache that can be evicted.", float64(g.evictable))
-		gauge("kv_used_tokens", "Tokens of the KV cache that are in use.", float64(g.held))
+	if e.has(metricSpecConfig) && prof.Algorithm != "" {
+		gauge("spec_num_steps", "Speculative steps.", func(view) float64 { return 1 })
+		gauge("spec_num_draft_tokens", "Speculative draft tokens.", func(view) float64 { return float64(prof.BlockSize()) })
 	}
-	s.passCounters(p, c)
+	if e.has(metricPool) {
+		gauge("kv_available_tokens", "Free tokens of the KV cache.", func(v view) float64 { return float64(v.available) })
+		gauge("kv_evictable_tokens", "Cached tokens of the KV cache that can be evicted.", func(v view) float64 { return float64(v.evictable) })
+		gauge("kv_used_tokens", "Tokens of the KV cache that are in use.", func(v view) float64 { return float64(v.held) })
+	}
+	s.passCounters(p, views)
 	s.constants(p)
-	if v.has(metricQueueTime) {
-		p.histogram("sglang:queue_time_seconds", lead, "Time in the waiting queue.", c.queued)
-	} else {
-		gauge("avg_request_queue_latency", "The average request queue latency.", c.queued.sum/float64(max(1, c.queued.n)))
+	s.queueTimes(p, views, gauge)
+}
+
+func (s sglang) queueTimes(p page, views []view, gauge func(name, help string, of func(v view) float64)) {
+	if !s.era.has(metricQueueTime) {
+		gauge("avg_request_queue_latency", "The average request queue latency.", func(v view) float64 { return v.queued.sum / float64(max(1, v.queued.n)) })
+		return
+	}
+	p.head("sglang:queue_time_seconds", "histogram", "Time in the waiting queue.")
+	for _, v := range views {
+		p.buckets("sglang:queue_time_seconds", s.rank(s.config.Ranks.leader(v.rank)), v.queued)
 	}
 }
 
@@ -108,21 +141,26 @@ func (s sglang) speculated(v float64) float64 {
 	return v
 }
 
-func (s sglang) passCounters(p page, c counters) {
+func (s sglang) passCounters(p page, views []view) {
 	if s.era.has(metricRealtime) {
 		const realtime = "sglang:realtime_tokens_total"
 		p.head(realtime, "counter", "Tokens processed, updated on each forward.")
-		p.sample(realtime, s.rank(0, "mode", "prefill_compute"), float64(c.prefillCompute))
-		p.sample(realtime, s.rank(0, "mode", "prefill_cache"), float64(c.prefillCache))
-		p.sample(realtime, s.rank(0, "mode", "decode"), float64(c.decodeTokens))
+		for _, v := range views {
+			lead := s.config.Ranks.leader(v.rank)
+			p.sample(realtime, s.rank(lead, "mode", "prefill_compute"), float64(v.prefillCompute))
+			p.sample(realtime, s.rank(lead, "mode", "prefill_cache"), float64(v.prefillCache))
+			p.sample(realtime, s.rank(lead, "mode", "decode"), float64(v.decodeTokens))
+		}
 	}
 	if s.era.has(metricPasses) {
 		const passes = "sglang:cuda_graph_passes_total"
 		p.head(passes, "counter", "Forward passes by CUDA graph use.")
-		for n := range tensorRanks {
-			p.sample(passes, s.rank(n, "mode", "decode_cuda_graph"), float64(c.decodePasses))
+		for _, v := range views {
+			for _, n := range s.ranksOf(v, true) {
+				p.sample(passes, s.rank(n, "mode", "decode_cuda_graph"), float64(v.decodePasses))
+			}
+			p.sample(passes, s.rank(s.config.Ranks.leader(v.rank), "mode", "prefill_none"), float64(v.prefillPasses))
 		}
-		p.sample(passes, s.rank(0, "mode", "prefill_none"), float64(c.prefillPasses))
 	}
 }
 
@@ -130,7 +168,7 @@ func (s sglang) constants(p page) {
 	prof := s.config.Profile
 	constant := func(name string, v int) {
 		p.head("sglang:"+name, "gauge", "A constant of the server.")
-		for n := range tensorRanks {
+		for n := range s.config.Ranks.TP {
 			p.sample("sglang:"+name, s.rank(n), float64(v))
 		}
 	}
@@ -177,18 +215,23 @@ func (s sglang) tokenizerMetrics(p page, c counters) {
 }
 
 // loadsPage is /v1/loads?format=prometheus, whose names have an underscore for the colon.
-func (s sglang) loadsPage(w http.ResponseWriter, g gauges) {
+func (s sglang) loadsPage(w http.ResponseWriter, views []view) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	p, prof := page{w: w}, s.config.Profile
-	gauge := func(name string, v float64) { p.one("gauge", "sglang_"+name, `dp_rank="0"`, "Load of the server.", v) }
-	gauge("num_running_reqs", float64(g.running))
-	gauge("num_waiting_reqs", float64(g.waiting))
-	gauge("num_used_tokens", float64(g.held))
-	gauge("max_total_num_tokens", float64(prof.PoolTokens))
-	gauge("token_usage", ratio(g.held, prof.PoolTokens))
-	gauge("gen_throughput", g.throughput)
-	gauge("memory_token_capacity", float64(prof.PoolTokens))
-	if g.acceptLength > 0 && prof.Algorithm != "" {
-		gauge("spec_accept_length", g.acceptLength)
+	gauge := func(name string, of func(v view) float64) {
+		p.head("sglang_"+name, "gauge", "Load of the server.")
+		for _, v := range views {
+			p.sample("sglang_"+name, fmt.Sprintf(`dp_rank="%d"`, v.rank), of(v))
+		}
+	}
+	gauge("num_running_reqs", func(v view) float64 { return float64(v.running) })
+	gauge("num_waiting_reqs", func(v view) float64 { return float64(v.waiting) })
+	gauge("num_used_tokens", func(v view) float64 { return float64(v.held) })
+	gauge("max_total_num_tokens", func(view) float64 { return float64(prof.PoolTokens) })
+	gauge("token_usage", func(v view) float64 { return ratio(v.held, prof.PoolTokens) })
+	gauge("gen_throughput", func(v view) float64 { return v.throughput })
+	gauge("memory_token_capacity", func(view) float64 { return float64(prof.PoolTokens) })
+	if prof.Algorithm != "" {
+		gauge("spec_accept_length", func(v view) float64 { return v.acceptLength })
 	}
 }

@@ -186,8 +186,8 @@ func (a *trtllmAnswer) role() {
 
 // iterations counts the forward passes that committed the given number of tokens, the prefill included.
 func (a *trtllmAnswer) iterations(tokens int) int {
-	a.engine.mu.Lock()
-	defer a.engine.mu.Unlock()
+	a.home.mu.Lock()
+	defer a.home.mu.Unlock()
 	n, committed := 1, 1
 	for _, k := range a.accepted {
 		if committed >= tokens {

@@ -18,125 +18,151 @@ const (
 	vllmDraftCounters period = "2025-04-20/" // drafts and positions; draft and accepted tokens were there
 )
 
-// vllmFamilies writes the families of a page.
+// vllmFamilies writes the families of a page, a series for each engine.
 type vllmFamilies struct {
 	page
-	era     era
-	labels  map[string]string
+	model   string
+	numbers bool // engines have a label
+	views   []view
 	created float64
 }
 
-func (f vllmFamilies) with(more ...string) string {
-	own := map[string]string{}
-	for k, v := range f.labels {
-		own[k] = v
+func (f vllmFamilies) with(v view, more ...string) string {
+	labels := map[string]string{"model_name": f.model}
+	if f.numbers {
+		labels["engine"] = fmt.Sprint(v.rank)
 	}
-	return labelled(own, more...)
+	return labelled(labels, more...)
 }
 
-func (f vllmFamilies) gauge(name, help string, v float64) {
-	f.one("gauge", "vllm:"+name, f.with(), help, v)
+func (f vllmFamilies) each(kind, name, help string, of func(v view) float64, more ...string) {
+	f.head("vllm:"+name, kind, help)
+	f.also(name, of, more...)
 }
 
-func (f vllmFamilies) count(name, help string, v int) {
-	f.one("counter", "vllm:"+name+"_total", f.with(), help, float64(v))
-	f.page.created("vllm:"+name+"_created", f.with(), help, f.created)
+// also adds series to the family that was begun last.
+func (f vllmFamilies) also(name string, of func(v view) float64, more ...string) {
+	for _, v := range f.views {
+		f.sample("vllm:"+name, f.with(v, more...), of(v))
+	}
+}
+
+func (f vllmFamilies) gauge(name, help string, of func(v view) float64) {
+	f.each("gauge", name, help, of)
+}
+
+func (f vllmFamilies) count(name, help string, of func(v view) int) {
+	f.each("counter", name+"_total", help, func(v view) float64 { return float64(of(v)) })
+	if !f.open {
+		f.head("vllm:"+name+"_created", "gauge", help)
+	}
+	f.also(name+"_created", func(view) float64 { return f.created })
+}
+
+func (f vllmFamilies) times(name, help string, of func(v view) histogram) {
+	f.head("vllm:"+name, "histogram", help)
+	for _, v := range f.views {
+		f.buckets("vllm:"+name, f.with(v), of(v))
+	}
 }
 
 func (s vllm) metrics(w http.ResponseWriter, r *http.Request) {
-	c, g := s.engine.observe()
+	views := s.views()
 	s.servePage(w, r, func(p page) {
-		f := vllmFamilies{page: p, era: s.era, labels: map[string]string{"model_name": s.config.Profile.Model}, created: unix(s.started)}
-		if s.era.has(vllmEngineLabel) {
-			f.labels["engine"] = "0"
+		f := vllmFamilies{
+			page: p, model: s.config.Profile.Model, numbers: s.era.has(vllmEngineLabel), views: views, created: unix(s.started),
 		}
-		s.loadMetrics(f, c, g)
-		s.tokenMetrics(f, c)
+		s.loadMetrics(f)
+		s.tokenMetrics(f)
 		if s.config.Profile.Algorithm != "" {
-			s.specMetrics(f, c)
+			s.specMetrics(f)
 		}
-		s.timeMetrics(f, c)
+		s.timeMetrics(f)
 	})
 }
 
-func (s vllm) loadMetrics(f vllmFamilies, c counters, g gauges) {
-	v, prof := s.era, s.config.Profile
-	usage := ratio(g.held, prof.PoolTokens)
-	f.gauge("num_requests_running", "Number of requests in model execution batches.", float64(g.running))
-	f.gauge("num_requests_waiting", "Number of requests waiting to be processed.", float64(g.waiting))
-	if v.has(vllmWaitingReason) {
-		const name = "vllm:num_requests_waiting_by_reason"
-		f.head(name, "gauge", "Number of requests waiting, by reason.")
-		f.sample(name, f.with("reason", "capacity"), float64(g.waiting))
-		f.sample(name, f.with("reason", "deferred"), 0)
+func prompts(v view) int { return v.prefilledPrompts }
+
+func hits(v view) int { return v.prefilledCached }
+
+func nothing(view) float64 { return 0 }
+
+func waiting(v view) float64 { return float64(v.waiting) }
+
+func (s vllm) loadMetrics(f vllmFamilies) {
+	e, prof := s.era, s.config.Profile
+	usage := func(v view) float64 { return ratio(v.held, prof.PoolTokens) }
+	f.gauge("num_requests_running", "Number of requests in model execution batches.", func(v view) float64 { return float64(v.running) })
+	f.gauge("num_requests_waiting", "Number of requests waiting to be processed.", waiting)
+	if e.has(vllmWaitingReason) {
+		f.each("gauge", "num_requests_waiting_by_reason", "Number of requests waiting, by reason.", waiting, "reason", "capacity")
+		f.also("num_requests_waiting_by_reason", nothing, "reason", "deferred")
 	}
-	if v.has(vllmSwapped) {
-		f.gauge("num_requests_swapped", "Number of requests swapped to CPU.", 0)
+	if e.has(vllmSwapped) {
+		f.gauge("num_requests_swapped", "Number of requests swapped to CPU.", nothing)
 	}
-	if v.has(vllmOldUsage) {
+	if e.has(vllmOldUsage) {
 		f.gauge("gpu_cache_usage_perc", "GPU KV-cache usage. 1 means 100 percent usage.", usage)
-		f.count("gpu_prefix_cache_queries", "GPU prefix cache queries, in tokens.", c.prefilledPrompts)
-		f.count("gpu_prefix_cache_hits", "GPU prefix cache hits, in tokens.", c.prefilledCached)
+		f.count("gpu_prefix_cache_queries", "GPU prefix cache queries, in tokens.", prompts)
+		f.count("gpu_prefix_cache_hits", "GPU prefix cache hits, in tokens.", hits)
 	}
-	if v.has(vllmUsage) {
+	if e.has(vllmUsage) {
 		f.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", usage)
-		f.count("prefix_cache_queries", "Prefix cache queries, in tokens.", c.prefilledPrompts)
-		f.count("prefix_cache_hits", "Prefix cache hits, in tokens.", c.prefilledCached)
+		f.count("prefix_cache_queries", "Prefix cache queries, in tokens.", prompts)
+		f.count("prefix_cache_hits", "Prefix cache hits, in tokens.", hits)
 	}
-	f.count("num_preemptions", "Cumulative number of preemptions.", 0)
-	f.one("gauge", "vllm:cache_config_info", f.with("block_size", fmt.Sprint(prof.PageSize), "enable_prefix_caching",
-		fmt.Sprint(!s.config.Faults.NoPrefixCache), "num_gpu_blocks", fmt.Sprint(prof.PoolTokens/prof.PageSize)),
-		"Information of the LLMEngine CacheConfig", 1)
+	f.count("num_preemptions", "Cumulative number of preemptions.", func(view) int { return 0 })
+	f.each("gauge", "cache_config_info", "Information of the LLMEngine CacheConfig", func(view) float64 { return 1 },
+		"block_size", fmt.Sprint(prof.PageSize), "enable_prefix_caching", fmt.Sprint(!s.config.Faults.NoPrefixCache),
+		"num_gpu_blocks", fmt.Sprint(prof.PoolTokens/prof.PageSize))
 }
 
-func (s vllm) tokenMetrics(f vllmFamilies, c counters) {
-	f.count("prompt_tokens", "Number of prefill tokens processed.", c.prefilledPrompts)
-	f.count("generation_tokens", "Number of generation tokens processed.", c.emitted)
+func (s vllm) tokenMetrics(f vllmFamilies) {
+	f.count("prompt_tokens", "Number of prefill tokens processed.", prompts)
+	f.count("generation_tokens", "Number of generation tokens processed.", func(v view) int { return v.emitted })
 	if s.era.has(vllmBySource) {
-		f.count("prompt_tokens_cached", "Number of cached prompt tokens.", c.prefilledCached)
-		const bySource = "vllm:prompt_tokens_by_source_total"
-		f.head(bySource, "counter", "Number of prompt tokens by source.")
-		f.sample(bySource, f.with("source", "local_compute"), float64(c.prefilledPrompts-c.prefilledCached))
-		f.sample(bySource, f.with("source", "local_cache_hit"), float64(c.prefilledCached))
-		f.sample(bySource, f.with("source", "external_kv_transfer"), 0)
+		f.count("prompt_tokens_cached", "Number of cached prompt tokens.", hits)
+		const name = "prompt_tokens_by_source_total"
+		f.each("counter", name, "Number of prompt tokens by source.", func(v view) float64 { return float64(prompts(v) - hits(v)) }, "source", "local_compute")
+		f.also(name, func(v view) float64 { return float64(hits(v)) }, "source", "local_cache_hit")
+		f.also(name, nothing, "source", "external_kv_transfer")
 	}
-	const success = "vllm:request_success_total"
-	f.head(success, "counter", "Count of successfully processed requests.")
-	for _, reason := range []struct {
-		name string
-		n    int
-	}{{"stop", c.byStop}, {"length", c.byLength}, {"abort", c.aborted}, {"error", 0}} {
-		f.sample(success, f.with("finished_reason", reason.name), float64(reason.n))
-	}
+	const success = "request_success_total"
+	f.each("counter", success, "Count of successfully processed requests.", func(v view) float64 { return float64(v.byStop) }, "finished_reason", "stop")
+	f.also(success, func(v view) float64 { return float64(v.byLength) }, "finished_reason", "length")
+	f.also(success, func(v view) float64 { return float64(v.aborted) }, "finished_reason", "abort")
+	f.also(success, nothing, "finished_reason", "error")
 }
 
-func (s vllm) specMetrics(f vllmFamilies, c counters) {
+func (s vllm) specMetrics(f vllmFamilies) {
+	width := s.config.Profile.BlockSize() - 1
 	if s.era.has(vllmV0) {
-		f.gauge("spec_decode_draft_acceptance_rate", "Speculative token acceptance rate.", ratio(c.correct, c.steps*len(c.perPosition)))
-		f.gauge("spec_decode_efficiency", "Speculative decoding system efficiency.", ratio(c.decodeTokens, c.steps*(len(c.perPosition)+1)))
-		f.count("spec_decode_num_emitted_tokens", "Number of emitted tokens.", c.decodeTokens)
+		f.gauge("spec_decode_draft_acceptance_rate", "Speculative token acceptance rate.", func(v view) float64 { return ratio(v.correct, v.steps*width) })
+		f.gauge("spec_decode_efficiency", "Speculative decoding system efficiency.", func(v view) float64 { return ratio(v.decodeTokens, v.steps*(width+1)) })
+		f.count("spec_decode_num_emitted_tokens", "Number of emitted tokens.", func(v view) int { return v.decodeTokens })
 	}
-	f.count("spec_decode_num_draft_tokens", "Number of draft tokens.", c.steps*len(c.perPosition))
-	f.count("spec_decode_num_accepted_tokens", "Number of accepted tokens.", c.correct)
+	f.count("spec_decode_num_draft_tokens", "Number of draft tokens.", func(v view) int { return v.steps * width })
+	f.count("spec_decode_num_accepted_tokens", "Number of accepted tokens.", func(v view) int { return v.correct })
 	if !s.era.has(vllmDraftCounters) {
 		return
 	}
-	f.count("spec_decode_num_drafts", "Number of spec decoding drafts.", c.steps)
-	const perPos = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-	f.head(perPos, "counter", "Accepted tokens per draft position.")
-	for i, n := range c.perPosition {
-		f.sample(perPos, f.with("position", fmt.Sprint(i)), float64(n))
+	f.count("spec_decode_num_drafts", "Number of spec decoding drafts.", func(v view) int { return v.steps })
+	const perPos = "spec_decode_num_accepted_tokens_per_pos_total"
+	f.head("vllm:"+perPos, "counter", "Accepted tokens per draft position.")
+	for i := range width {
+		f.also(perPos, func(v view) float64 { return float64(v.perPosition[i]) }, "position", fmt.Sprint(i))
 	}
 }
 
-func (s vllm) timeMetrics(f vllmFamilies, c counters) {
-	f.histogram("vllm:time_to_first_token_seconds", f.with(), "Histogram of time to first token in seconds.", c.ttft)
+func (s vllm) timeMetrics(f vllmFamilies) {
+	gaps := func(v view) histogram { return v.gaps }
+	f.times("time_to_first_token_seconds", "Histogram of time to first token in seconds.", func(v view) histogram { return v.ttft })
 	if s.era.has(vllmPerOutput) {
-		f.histogram("vllm:time_per_output_token_seconds", f.with(), "Histogram of time per output token in seconds.", c.gaps)
+		f.times("time_per_output_token_seconds", "Histogram of time per output token in seconds.", gaps)
 	}
 	if s.era.has(vllmInterToken) {
-		f.histogram("vllm:inter_token_latency_seconds", f.with(), "Histogram of inter-token latency in seconds.", c.gaps)
+		f.times("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", gaps)
 	}
-	f.histogram("vllm:e2e_request_latency_seconds", f.with(), "Histogram of end to end request latency in seconds.", c.e2e)
-	f.histogram("vllm:request_queue_time_seconds", f.with(), "Histogram of time spent in WAITING phase.", c.queued)
+	f.times("e2e_request_latency_seconds", "Histogram of end to end request latency in seconds.", func(v view) histogram { return v.e2e })
+	f.times("request_queue_time_seconds", "Histogram of time spent in WAITING phase.", func(v view) histogram { return v.queued })
 }
