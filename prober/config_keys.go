@@ -152,7 +152,7 @@ type TargetConfig struct {
 	HTTP *HTTPConfig `yaml:"http,omitempty"`
 	// Metrics is where the server's own metrics are.
 	//
-	// Default: /metrics beside the API
+	// Default: /metrics beside the API, /prometheus/metrics of TensorRT-LLM; none of gateways, whose engines' pages can be set here
 	// Example: {urls: ['http://10.0.0.5:30000/metrics', 'http://10.0.0.6:30000/metrics']}
 	Metrics *MetricsConfig `yaml:"metrics,omitempty"`
 	// Logs are logs of the server, of which the acceptance of real traffic is read. What was written before the start is not

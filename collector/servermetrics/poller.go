@@ -45,7 +45,7 @@ type Poller struct {
 // else from when NewReader is called. observe is called by one goroutine.
 func NewPoller(t prober.Target, observe func(Snapshot), logger log.Logger) (*Poller, error) {
 	p := &Poller{
-		target: t, observe: observe, logger: log.With(logger, "target", t.Name),
+		target: t, observe: observe, logger: logger,
 		done: make(chan struct{}), nudge: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 	}
 	var err error
@@ -177,11 +177,11 @@ func (p *Poller) tell(from *reader, r reading, err error) {
 	}
 	if r.odd != "" && !p.oddTold {
 		p.oddTold = true
-		level.Warn(p.logger).Log("msg", "the server's page of metrics is odd, and is read all the same", "what", r.odd)
+		level.Warn(p.logger).Log("msg", "the server's page of metrics is odd, and is read all the same", "target", p.target.Name, "what", r.odd)
 	}
 	if err == nil {
 		if p.told != "" {
-			level.Info(p.logger).Log("msg", "the server's own metrics can be read again")
+			level.Info(p.logger).Log("msg", "the server's own metrics can be read again", "target", p.target.Name)
 		}
 		p.told = ""
 		return
@@ -190,11 +190,13 @@ func (p *Poller) tell(from *reader, r reading, err error) {
 		return
 	}
 	p.told = reasonOf(err)
-	line := level.Warn(p.logger)
-	if notOffered(err) {
-		line = log.With(line, "hint", from.hint)
+	values := []any{
+		"msg", "the server's own metrics cannot be read; probing goes on without them", "target", p.target.Name, "reason", p.told, "err", err,
 	}
-	line.Log("msg", "the server's own metrics cannot be read; probing goes on without them", "reason", p.told, "err", err)
+	if notOffered(err) {
+		values = append(values, "hint", from.hint)
+	}
+	level.Warn(p.logger).Log(values...)
 }
 
 // firstReader is the reader of a run, which goes before a poll.

@@ -1,8 +1,9 @@
 // Package servermetrics reads a server's own view of its load: its page of Prometheus metrics and, where there is one, its
-// load endpoint. It turns the names, labels and ranks of each engine into one prober.Load.
+// load endpoint. It turns the names, labels and ranks of each engine into one prober.Load, which certifies runs, and one Snapshot,
+// which is exported. Gauges of the past, and values that cannot be, are left out.
 //
 // It reads nothing that reading destroys, with one exception that cannot be helped: llama.cpp's two speed gauges start anew
-// whenever anybody reads its page.
+// whenever anybody reads its page. They are not used.
 package servermetrics
 
 import (
@@ -53,14 +54,18 @@ func open(t prober.Target, dialect inference.Dialect) (*reader, error) {
 }
 
 // openReader makes the reader of a target that speaks a dialect, of the configured one where that is not known; nil where it
-// offers nothing to read.
+// offers nothing to read: where neither is known yet, or where the dialect has no page and none is configured.
 func openReader(t prober.Target, dialect inference.Dialect, options ...config.HTTPClientOption) (*reader, error) {
 	if dialect == "" || dialect == inference.Auto {
 		dialect = t.Dialect
 	}
 	kind, ok := kinds()[dialect]
-	if !ok {
+	switch {
+	case ok:
+	case len(t.MetricsURLs) == 0 || dialect == "" || dialect == inference.Auto:
 		return nil, nil
+	default:
+		kind.hint, kind.open = unknownHint, func(s server) engine { return &unknown{server: s, page: s.at("")} }
 	}
 	pages := t.MetricsURLs
 	if len(pages) == 0 {

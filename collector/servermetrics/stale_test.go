@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"longctx_exporter/prober/inference"
 )
 
 // parsed parses a page of an engine.
@@ -94,16 +92,5 @@ func TestStillPageIsNotBelieved(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestKindsHaveHints(t *testing.T) {
-	for d, k := range kinds() {
-		if k.hint == "" || !strings.HasSuffix(k.path, "/metrics") || k.open == nil {
-			t.Errorf("%s: %+v", d, k)
-		}
-	}
-	if _, ok := kinds()[inference.OpenAI]; ok {
-		t.Error("a server of which nothing is known is read")
 	}
 }
