@@ -178,6 +178,7 @@ func parts() [][2]string {
 		{`unless on (target, model) longctx_target_info{spec_algorithm="none"}`, ""},
 		{`and on (target, model) longctx_target_info{spec_algorithm!~"none|"}`, ""},
 		{"or max without (instance, pod) (longctx_rung_reachable)", ""},
+		{"longctx_probe_last_success_timestamp_seconds\n  or ", ""},
 		{"unless target_context:longctx_probe_last_success_timestamp_seconds:max1d", ""},
 		{"and max without (context, rung) (target_context:longctx_step_seconds:growth) > 1.1", ""},
 	}

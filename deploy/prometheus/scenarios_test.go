@@ -150,6 +150,12 @@ func unmeasuredScenarios() []scenario {
 				among("NoCleanMeasurement", 2*hour+11*minute, "t 8k"),
 			},
 		},
+		{
+			name:      "the latest success is known at once, and not only where the subquery looks",
+			exporters: one(target{name: "t", rungs: []rung{{context: 1024, every: minute, runs: every(minute, 0, 9*minute, run{step: 1})}}}),
+			checks: []check{yields(9*minute, "time() - target_context:longctx_probe_last_success_timestamp_seconds:max1d < bool 180",
+				sample{`{job="longctx",target="t",model="m",context="1024",rung="1k"}`, 1})},
+		},
 	}
 }
 
