@@ -1,4 +1,5 @@
-# Everything here needs only Go, make and git, and for the pages a browser; the tools are built from their pinned sources into .build/bin.
+# Everything here needs only Go, make and git, apt for one tool, and for the pages a browser; the other tools are built from their pinned
+# sources into .build/bin.
 SHELL := /bin/bash
 
 BIN     := $(CURDIR)/.build/bin
@@ -19,7 +20,7 @@ OLDEST_PROMTOOL  := $(BIN)/promtool-$(OLDEST)
 FUZZTIME         := 30s
 SEEDS            := 4
 
-.PHONY: build demo test lint generated exposition rules browser bench fuzz cover tools proof clean
+.PHONY: build demo test lint generated exposition rules browser endtoend bench fuzz cover tools proof clean
 
 build:
 	go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o longctx_exporter .
@@ -29,7 +30,7 @@ demo: build
 	./longctx_exporter serve --demo
 
 # The tests come last, so that their own summary ends the output.
-test: tools lint generated exposition rules browser
+test: tools lint generated exposition rules browser endtoend
 	go test -race ./...
 
 lint: $(GOLANGCI)
@@ -54,6 +55,11 @@ rules: $(PROMTOOL) $(OLDEST_PROMTOOL)
 # The pages in a real browser, by day and by night, in wide windows and narrow ones. A tag keeps it out of go test ./..., which needs none.
 browser: $(CHROMIUM)
 	go test -tags browser -run TestBrowser -count=1 . -args -chromium=$(CHROMIUM)
+
+# Everything together, with a real Prometheus. It measures real times, so nothing else runs beside it; go test ./... takes the
+# result from its cache.
+endtoend: $(PROMTOOL) $(PROMETHEUS)
+	go test -race ./deploy/endtoend
 
 # Speed, and what a plan costs the server at equal error.
 bench:
