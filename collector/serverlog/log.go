@@ -120,7 +120,7 @@ func (l *lineLog) unparsed(text []byte) {
 // longestKept is how many bytes of an unparsed line are kept.
 const longestKept = 200
 
-var secrets = regexp.MustCompile(`(?i)(bearer|basic)\s+\S+|\b(sk|hf|ghp|xox[a-z])[-_]\S+|(api.?key|passw(or)?d|secret|authorization|access.?token)\W*\S+`)
+var secrets = regexp.MustCompile(`(?i)authorization\W+(bearer\s+|basic\s+)?\S+|(bearer|basic)\s+\S+|\b(sk|hf|ghp|xox[a-z])[-_]\S+|(api.?key|passw(or)?d|secret|access.?token)\W*\S+`)
 
 // forPeople makes a line fit to be shown: what stands in quotes or braces may be a prompt or an answer, so that it ends before
 // the first of them.

@@ -9,9 +9,12 @@ import (
 // number reads a number that may have a unit after a space, and may be in percent, which gives a share. What is no finite
 // number but a word for none, such as nan, is NaN; ok is false for anything else.
 func number(b []byte) (v float64, ok bool) {
-	b = bytes.TrimSpace(b)
-	if i := bytes.IndexByte(b, ' '); i >= 0 {
-		b = b[:i]
+	b = trim(b)
+	for i, c := range b {
+		if isBlank(c) {
+			b = b[:i]
+			break
+		}
 	}
 	percent := false
 	if n := len(b); n > 0 && b[n-1] == '%' {

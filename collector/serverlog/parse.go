@@ -15,7 +15,7 @@ const (
 // Parser reads the lines of one log. Values are found by key, never by position, for every version has its own order. A Parser
 // is not safe for concurrent use.
 type Parser struct {
-	readers []reader
+	readers [256][]reader // by the first byte of a message
 	records []Record
 	steps   []int // of the records
 
@@ -34,10 +34,13 @@ func NewParser(format string) *Parser {
 	all := map[string][]reader{
 		"sglang": sglangReaders(), "vllm": vllmReaders(), "llamacpp": llamaReaders(), "ollama": ollamaReaders(),
 	}
-	p := &Parser{readers: all[format]}
-	if p.readers == nil {
-		for _, name := range []string{"sglang", "vllm", "llamacpp", "ollama"} {
-			p.readers = append(p.readers, all[name]...)
+	p := &Parser{}
+	for name, readers := range all {
+		if all[format] != nil && name != format {
+			continue
+		}
+		for _, r := range readers {
+			p.readers[r.begin[0]] = append(p.readers[r.begin[0]], r)
 		}
 	}
 	return p
@@ -75,10 +78,13 @@ func (p *Parser) Parse(line []byte) ([]Record, Outcome) {
 
 // reader finds how to read a message, and what of it is left to read.
 func (p *Parser) reader(message []byte) (*reader, []byte) {
-	message = afterEngine(message)
-	for i := range p.readers {
-		r := &p.readers[i]
-		if message[0] == r.begin[0] && len(message) >= len(r.begin) && string(message[:len(r.begin)]) == r.begin {
+	if c := message[0]; c == 'E' || c >= '0' && c <= '9' {
+		message = afterEngine(message)
+	}
+	readers := p.readers[message[0]]
+	for i := range readers {
+		r := &readers[i]
+		if len(message) >= len(r.begin) && string(message[:len(r.begin)]) == r.begin {
 			return r, message[len(r.begin):]
 		}
 	}
@@ -110,23 +116,36 @@ func (p *Parser) add(kind Kind) *Record {
 	return &p.records[len(p.records)-1]
 }
 
-// fields walks over "key: value, key: value". A part without a colon is given with an empty key. It ends when take refuses.
+// fields walks over "key: value, key: value". A part without a colon is given with an empty key. last tells that no comma follows:
+// the value may be cut off. It ends when take refuses.
 func fields(b []byte, take func(key, value []byte, last bool) bool) bool {
 	for len(b) > 0 {
-		part, rest := b, []byte(nil)
+		part, last := b, true
 		if i := bytes.IndexByte(b, ','); i >= 0 {
-			part, rest = b[:i], b[i+1:]
+			part, b, last = b[:i], b[i+1:], false
+		} else {
+			b = nil
 		}
-		part = bytes.TrimSpace(part)
 		key, value := []byte(nil), part
 		if i := bytes.IndexByte(part, ':'); i >= 0 {
-			key, value = part[:i], part[i+1:]
+			key, value = trim(part[:i]), part[i+1:]
 		}
-		// A comma behind a value tells that it is whole, even if nothing follows.
-		if len(part) > 0 && !take(key, value, rest == nil) {
+		if len(part) > 0 && !take(key, value, last) {
 			return false
 		}
-		b = rest
 	}
 	return true
 }
+
+// trim takes blanks off.
+func trim(b []byte) []byte {
+	for len(b) > 0 && isBlank(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isBlank(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }

@@ -28,32 +28,38 @@ func (p *prefix) next() bool {
 	case c == '[':
 		return p.bracket()
 	case c == '(':
-		return p.enclosed(')')
+		_, ok := p.enclosed(')')
+		return ok
 	case c == '<':
-		return p.enclosed('>')
+		_, ok := p.enclosed('>')
+		return ok
 	case c >= '0' && c <= '9':
 		return p.stamp()
 	}
 	return p.word()
 }
 
-// enclosed takes a part up to its closing byte.
-func (p *prefix) enclosed(end byte) bool {
-	i := bytes.IndexByte(p.rest[:min(len(p.rest), longestPart)], end)
-	if i < 0 || bytes.ContainsAny(p.rest[:i], `"'{`) {
-		return false
+// enclosed takes a part up to its closing byte, and gives what is within.
+func (p *prefix) enclosed(end byte) (inner []byte, ok bool) {
+	for i := 1; i < min(len(p.rest), longestPart); i++ {
+		switch c := p.rest[i]; c {
+		case end:
+			inner = p.rest[1:i]
+			p.take(i + 1)
+			return inner, true
+		case '"', '\'', '{':
+			return nil, false
+		}
 	}
-	p.take(i + 1)
-	return true
+	return nil, false
 }
 
 // bracket takes [2026-07-20 12:00:31 DP1 TP4], [metrics.py:96], [pod/name/container] and the like.
 func (p *prefix) bracket() bool {
-	whole := p.rest
-	if !p.enclosed(']') {
+	inner, ok := p.enclosed(']')
+	if !ok {
 		return false
 	}
-	inner := whole[1:bytes.IndexByte(whole, ']')]
 	if startsWithTime(inner) {
 		p.open, p.stamped, p.program = false, true, true
 	}

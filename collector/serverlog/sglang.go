@@ -2,7 +2,7 @@ package serverlog
 
 import (
 	"bytes"
-	"hash/maphash"
+	"math"
 )
 
 func sglangReaders() []reader {
@@ -39,7 +39,7 @@ func (p *Parser) batch(kind Kind, rest []byte) (*Record, Outcome) {
 	if !ok {
 		return nil, Other
 	}
-	if bytes.Contains(body, []byte(" batch")) {
+	if bytes.Contains(body, []byte("batch")) {
 		return nil, Unparsed
 	}
 	r := p.add(kind)
@@ -149,7 +149,6 @@ func (p *Parser) profileLine(rest []byte) Outcome {
 // recentBatches finds batch lines that several ranks of one group wrote: where every scheduler has its metrics on, each
 // tensor-parallel rank prints the same line.
 type recentBatches struct {
-	seed  maphash.Seed
 	lines [16]struct{ content, rank uint64 }
 	next  int
 }
@@ -160,23 +159,29 @@ func (b *recentBatches) mark(records []Record) {
 		return
 	}
 	r := &records[0]
-	if b.next == 0 && b.seed == (maphash.Seed{}) {
-		b.seed = maphash.MakeSeed()
+	content := mix(mix(digestSeed, uint64(r.Kind)), uint64(groupOf(r.Rank)+1))
+	for _, f := range [...]Field{Running, Queued, TokensInUse, TokenUsage, AcceptLength, NewSequences, NewTokens, CachedTokens} {
+		content = mix(content, math.Float64bits(r.values[f]))
 	}
-	content := [...]float64{
-		float64(r.Kind), float64(groupOf(r.Rank)), r.values[Running], r.values[Queued], r.values[TokensInUse], r.values[TokenUsage],
-		r.values[AcceptLength], r.values[NewSequences], r.values[NewTokens], r.values[CachedTokens],
+	rank := uint64(digestSeed)
+	for _, c := range r.Rank {
+		rank = mix(rank, uint64(c))
 	}
-	sum := maphash.Comparable(b.seed, content)
-	rank := maphash.Bytes(b.seed, r.Rank)
-	for _, line := range b.lines {
-		if line.content == sum {
-			r.Repeated = line.rank != rank
-			if r.Repeated {
+	for i := range b.lines {
+		if b.lines[i].content == content {
+			if r.Repeated = b.lines[i].rank != rank; r.Repeated {
 				return
 			}
 		}
 	}
-	b.lines[b.next] = struct{ content, rank uint64 }{sum, rank}
+	b.lines[b.next] = struct{ content, rank uint64 }{content, rank}
 	b.next = (b.next + 1) % len(b.lines)
+}
+
+// digestSeed begins a digest of a few numbers, and mix goes on with one more.
+const digestSeed = 14695981039346656037
+
+func mix(digest, v uint64) uint64 {
+	digest = (digest ^ v) * 0x9e3779b97f4a7c15
+	return digest ^ digest>>32
 }
