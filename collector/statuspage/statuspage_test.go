@@ -294,3 +294,27 @@ func TestAtOnce(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// unparsed is a Logs of one target.
+type unparsed map[string][]string
+
+func (u unparsed) UnparsedLines(target string) []string { return u[target] }
+
+func TestUnparsedLines(t *testing.T) {
+	target := prober.Target{Name: "ct200", Ladder: []prober.Rung{1024}}
+	p := newPages(t, 10, target, prober.Target{Name: "other", Ladder: []prober.Rung{1024}})
+	if page := get(t, p, "/"); strings.Contains(page, "could not be read") {
+		t.Error("lines without logs")
+	}
+	p.options.Logs = unparsed{"ct200": {"Decode batch, " + hostile, strings.Repeat("x", 10*maxText)}}
+	page := get(t, p, "/")
+	if n := strings.Count(page, "could not be read"); n != 1 {
+		t.Errorf("%d sections", n)
+	}
+	if strings.Contains(page, "<script") || !strings.Contains(page, "Decode batch, &lt;script&gt;") {
+		t.Errorf("the page is\n%s", page)
+	}
+	if strings.Contains(page, strings.Repeat("x", maxText+1)) {
+		t.Error("a line is not cut")
+	}
+}
