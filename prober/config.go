@@ -241,7 +241,7 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 	out := Target{
 		Name: t.Name, URL: strings.TrimRight(t.URL, "/"), Server: cmp.Or(t.Server, hostPort(t.URL)), Model: t.Model,
 		Dialect: cmp.Or(t.Dialect, inference.Auto), API: cmp.Or(t.API, inference.AutoAPI), Plan: cmp.Or(t.Plan, AutoPlan),
-		Replica: t.Replica, Ladder: ladder, Timeout: time.Duration(t.Timeout),
+		Replica: t.Replica, ContextLimit: int(t.ContextLimit), Ladder: ladder, Timeout: time.Duration(t.Timeout),
 		Budget:       float64(cmp.Or(t.Budget, outer.Budget, 0.02)),
 		Precision:    float64(cmp.Or(t.Precision, outer.Precision, 0.03)),
 		DecodeTokens: decodeTokens(ladder, t.DecodeTokens, outer.DecodeTokens),

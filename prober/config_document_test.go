@@ -81,7 +81,7 @@ func readConfigComments(t *testing.T) configComments {
 	}
 	for _, s := range c.sections {
 		for _, k := range s.keys {
-			for _, name := range []string{"Ladder", "Share", "Tokens", "Interval", "Duration", "Timeout", "Weight", "QuietHours", "HTTPConfig"} {
+			for _, name := range []string{"Ladder", "Length", "Share", "Tokens", "Interval", "Duration", "Timeout", "Weight", "QuietHours", "HTTPConfig"} {
 				if strings.Contains(k.kind, "<"+snake(name)) {
 					c.values["<"+snake(name)+">"] = types[name]
 				}

@@ -134,6 +134,14 @@ type TargetConfig struct {
 	// Default: none
 	// Example: '0'
 	Replica string `yaml:"replica,omitempty"`
+	// ContextLimit is the most tokens, prompt plus output, that the server can take in one request. It holds where the server
+	// tells no limit, and where it tells more. Rungs beyond it are not sent.
+	//
+	// Unit: tokens
+	// Default: as the server tells
+	// Example: 128k
+	// Refused: 0
+	ContextLimit Length `yaml:"context_limit,omitempty"`
 	// ProbeConfig is for this target alone, and wins over the top of the file.
 	ProbeConfig `yaml:",inline"`
 	// Timeout is the longest that one request may take. `auto` is 60s and 10ms per prompt token, or four times what the request

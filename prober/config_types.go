@@ -139,6 +139,20 @@ func (t Tokens) MarshalYAML() (any, error) {
 	return int(t), nil
 }
 
+// Length is a number of tokens, written like `128k` or `131072`.
+type Length int
+
+func parseLength(s string) (Length, error) {
+	r, err := ParseRung(s)
+	return Length(r), err
+}
+
+// UnmarshalYAML reads `128k` or `131072`.
+func (l *Length) UnmarshalYAML(node *yaml.Node) error { return parseScalar(node, l, parseLength) }
+
+// MarshalYAML writes what it was read from, or the same in another way.
+func (l Length) MarshalYAML() (any, error) { return Rung(l).String(), nil }
+
 // Duration is a time above 0 with its unit, like `500ms`, `1.5s`, `5m`, `1h30m` or `1d`.
 type Duration time.Duration
 

@@ -60,6 +60,9 @@ func (r *Runner) Identify(ctx context.Context) (inference.Facts, error) {
 	if err != nil {
 		return inference.Facts{}, err
 	}
+	if limit := r.target.ContextLimit; limit > 0 && (facts.ContextLimit == 0 || facts.ContextLimit > limit) {
+		facts.ContextLimit = limit
+	}
 	if r.newLoad != nil {
 		if r.load, err = r.newLoad(r.target, facts); err != nil {
 			return inference.Facts{}, fmt.Errorf("reading the load of target %q: %w", r.target.Name, err)

@@ -13,13 +13,16 @@ import (
 
 // Target is one server endpoint and one served model, as validated configuration gives it.
 type Target struct {
-	Name      string
-	URL       string // base URL without a trailing slash
-	Server    string // what must not be probed twice at once; host:port of the URL unless configured
-	Model     string // configured model, "" for the first that the server lists
-	Dialect   inference.Dialect
-	API       inference.API
-	Replica   string // data-parallel rank, slot or sticky key, where several replicas answer one URL
+	Name    string
+	URL     string // base URL without a trailing slash
+	Server  string // what must not be probed twice at once; host:port of the URL unless configured
+	Model   string // configured model, "" for the first that the server lists
+	Dialect inference.Dialect
+	API     inference.API
+	Replica string // data-parallel rank, slot or sticky key, where several replicas answer one URL
+	// ContextLimit is in tokens, prompt plus output; 0 is as the server tells.
+	ContextLimit int
+
 	Plan      Plan
 	Ladder    []Rung
 	Budget    float64 // largest share of the server's time that probes may take, 0 to 1

@@ -173,3 +173,13 @@ func TestCanary(t *testing.T) {
 		}
 	}
 }
+
+// TestConfiguredLimit sends nothing beyond what the configuration says that a server can take, whether it tells a limit or not.
+func TestConfiguredLimit(t *testing.T) {
+	for _, shape := range []string{"vllm", "trtllm", "openai"} {
+		runs, _ := onServer(t, simserver.Config{Shape: shape}, Target{ContextLimit: 8192}, nil, 1024, 16384, 1024)
+		if runs[1].Reason != ExceedsContext || len(runs[1].Legs) > 0 || runs[0].Status == Skipped || runs[2].Status == Skipped {
+			t.Errorf("%s: %s %s with %d legs, beside %s and %s", shape, runs[1].Status, runs[1].Reason, len(runs[1].Legs), runs[0].Status, runs[2].Status)
+		}
+	}
+}
