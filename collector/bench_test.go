@@ -33,7 +33,9 @@ func large(b *testing.B) *Collector {
 		c.SetBudgetUsed(t.Name, 0.73)
 		for _, r := range ladder {
 			for range 3 {
-				c.ObserveRun(accepted(t.Name, r))
+				run := accepted(t.Name, r)
+				run.Evicted = new(float64)
+				c.ObserveRun(run)
 			}
 			c.SetNextDue(t.Name, r, time.Now())
 		}

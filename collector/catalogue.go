@@ -97,6 +97,7 @@ const (
 	completionTokens = "longctx_completion_tokens_total"
 	promptTokens     = "longctx_prompt_tokens_total"
 	engineBusy       = "longctx_engine_busy_seconds_total"
+	evictedTokens    = "longctx_probe_evicted_tokens_total"
 
 	stepDuration       = "longctx_step_duration_seconds"
 	acceptLengthTokens = "longctx_accept_length_tokens"
@@ -330,6 +331,10 @@ func costMetrics() []Metric {
 			Help: "Number of prompt tokens that the target prefilled (kind computed) or took from its cache (kind cached) for requests of any run; requests that do not tell which are left out.",
 		},
 		{Name: engineBusy, Type: Counter, Labels: perTarget(), Help: "Wall time in seconds during which runs occupied the target."},
+		{
+			Name: evictedTokens, Type: Counter, Labels: perTarget(),
+			Help: "Number of cached tokens, those of earlier runs included, that the target's KV pool gave up for runs; runs after which somebody else came first are left out. Absent until the target tells what its pool holds.",
+		},
 	}
 }
 

@@ -49,6 +49,9 @@ func (p page) target(t *target) {
 	p.counter(promptTokens, t.computed.n, t.computed.labels)
 	p.counter(promptTokens, t.cached.n, t.cached.labels)
 	p.counter(engineBusy, t.busy, t.labels)
+	if t.evicted != nil {
+		p.counter(evictedTokens, *t.evicted, t.labels)
+	}
 	if t.used != nil {
 		p.gauge(budgetUsed, *t.used, t.labels)
 	}

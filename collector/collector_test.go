@@ -277,6 +277,8 @@ func full(t testing.TB) *Collector {
 	}
 	pair := accepted("ct200", rung8k)
 	pair.Plan = prober.Pair
+	evicted := 4096.0
+	pair.Evicted = &evicted
 	c.ObserveRun(pair)
 	c.SetEngine("ct200", engineSnapshot())
 	return c

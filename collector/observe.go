@@ -60,6 +60,13 @@ func (t *target) count(r *rung, run prober.Run) {
 	for _, o := range r.objectives {
 		o.judge(run)
 	}
+	if run.Evicted != nil && *run.Evicted >= 0 {
+		sum := *run.Evicted
+		if t.evicted != nil {
+			sum += *t.evicted
+		}
+		t.evicted = &sum
+	}
 	if run.Status != prober.Skipped {
 		r.runs++
 		r.attempted, r.duration = run.Started, max(0, run.Duration)

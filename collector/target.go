@@ -31,6 +31,7 @@ type target struct {
 	computed, cached count    // prompt tokens
 	busy             float64  // seconds
 	used             *float64 // share of the budget
+	evicted          *float64 // tokens
 	up               *bool
 	facts            *inference.Facts
 	info             []*dto.LabelPair

@@ -20,6 +20,9 @@ func (e *execution) conclude(ctx context.Context, err error) {
 	if v.status == Failed && !e.noteLimit(err) {
 		e.identified = time.Time{} // it may come back as another
 	}
+	if v.reason == Yielded {
+		s.Isolation = IsContended
+	}
 	if v.status == Rejected && v.reason != Interrupted && e.before != nil && s.Isolation == "" {
 		_ = errors.As(e.certify(ctx), &v) // another's request explains more than what it led to
 	}
@@ -34,7 +37,7 @@ func (e *execution) conclude(ctx context.Context, err error) {
 // doubtsPrefill says whether what went wrong may have slowed or sped up the cold leg too.
 func doubtsPrefill(r Reason) bool {
 	switch r {
-	case Contended, NonpositiveDelta, Inconsistent, ColdStart, Queued, PromptMismatch, ReplicaMismatch:
+	case Contended, Yielded, NonpositiveDelta, Inconsistent, ColdStart, Queued, PromptMismatch, ReplicaMismatch:
 		return true
 	}
 	return false

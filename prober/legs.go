@@ -49,10 +49,12 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 	defer cancel()
 	p := Progress{Rung: e.rung, Run: run, Kind: kind, MaxTokens: maxTokens, Started: time.Now(), Expected: expected}
 	e.progress(p)
-	response, err := e.client.Complete(limited, inference.Request{
+	watched, stop := e.watch(limited)
+	response, err := e.client.Complete(watched, inference.Request{
 		Prompt: b.prompt, MaxTokens: maxTokens, Salt: b.salt,
 		Progress: func(chunks int) { p.Chunks = chunks; e.progress(p) },
 	})
+	others := stop()
 	p.Ended = true
 	e.progress(p)
 	e.memory.lastLeg = time.Now()
@@ -66,6 +68,10 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 	if kind != preRoll {
 		e.run.Legs = append(e.run.Legs, leg)
 		e.run.Sample.Buffered = e.run.Sample.Buffered || e.buffered(leg)
+	}
+	if err != nil && others != nil {
+		return leg, reject(Yielded, "the server has %d running and %d queued requests: the run makes way for those of others",
+			known(others.Running), known(others.Queued))
 	}
 	if err != nil {
 		e.noteHang(leg)

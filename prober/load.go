@@ -34,6 +34,7 @@ type Load struct {
 	// one, and which it will be is not known.
 	PoolTokens *float64 // capacity
 	PoolFree   *float64 // what a prompt could get now: free, or taken only by cached prefixes that nobody uses
+	PoolUnused *float64 // what a prompt could get without pushing a cached prefix out
 }
 
 // blur is by how much a counter's printed value may differ from the true one.

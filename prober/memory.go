@@ -16,6 +16,8 @@ type memory struct {
 	rungs         map[Rung]rungMemory    // of the last clean sample
 	cold          map[Rung]time.Duration // last sound cold TTFT
 	canaries      []canary               // of the last runs
+	coldLegs      map[Rung]int           // of the last run
+	pool          poolMemory
 }
 
 // rungMemory is what the last clean sample of a rung says about the next.
@@ -35,6 +37,7 @@ func newMemory() memory {
 		runs:        map[Rung]int{},
 		rungs:       map[Rung]rungMemory{},
 		cold:        map[Rung]time.Duration{},
+		coldLegs:    map[Rung]int{},
 	}
 }
 

@@ -109,6 +109,8 @@ type Run struct {
 	Sample   Sample
 	Legs     []Leg // every request of the run in order of sending, the pre-roll left out
 
+	Evicted *float64 // cached tokens, of whoever, that the server's KV pool gave up for the run before; nil is not known
+
 	Confirmation bool // asked for beside the schedule, to confirm what was seen
 }
 

@@ -68,6 +68,7 @@ func (r *Runner) Identify(ctx context.Context) (inference.Facts, error) {
 			return inference.Facts{}, fmt.Errorf("reading the load of target %q: %w", r.target.Name, err)
 		}
 	}
+	r.noteLimits(facts)
 	if facts.Model != r.facts.Model || facts.ServerVersion != r.facts.ServerVersion {
 		r.prompts, r.memory = nil, newMemory() // another tokenizer, another speed
 	}
@@ -110,6 +111,7 @@ func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Ru
 		},
 	}
 	e.conclude(ctx, e.measure(ctx))
+	e.notePool()
 	e.run.Duration = time.Since(started) - e.waited
 	level.Debug(r.logger).Log("msg", "run ended", "target", r.target.Name, "rung", rung, "run", e.run.ID,
 		"status", e.run.Status, "reason", e.run.Reason, "detail", e.run.Message, "duration", e.run.Duration)

@@ -94,6 +94,7 @@ func addLoad(total *prober.Load, l prober.Load) {
 	addTo(&total.AbortedRequests, l.AbortedRequests)
 	least(&total.PoolTokens, l.PoolTokens)
 	least(&total.PoolFree, l.PoolFree)
+	least(&total.PoolUnused, l.PoolUnused)
 }
 
 func addTo[T int | float64](total **T, v *T) {

@@ -75,6 +75,9 @@ func (s *sglang) fromPage(p page) reading {
 	r.kvUsed = p.most("token_usage")
 	kv := sglangPool(p)
 	l.PoolTokens, l.PoolFree = kv.capacity, kv.free
+	for _, unused := range p.parts("kv_available_tokens") {
+		least(&l.PoolUnused, &unused)
+	}
 	r.accept = s.acceptNow(p)
 	return r
 }

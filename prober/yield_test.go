@@ -1,0 +1,132 @@
+package prober_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-kit/log"
+
+	"longctx_exporter/collector/servermetrics"
+	"longctx_exporter/prober"
+	"longctx_exporter/prober/inference"
+	"longctx_exporter/prober/simserver"
+)
+
+// simulated starts a simulated server in a bubble, and gives it with a target that reaches it.
+func simulated(t *testing.T, c simserver.Config) (sim *simserver.Server, target prober.Target, stop func()) {
+	t.Helper()
+	sim, err := simserver.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := simserver.NewPipeListener()
+	server := &http.Server{Handler: sim.Handler()}
+	go func() { _ = server.Serve(listener) }()
+	target = prober.Target{
+		Name: "sim", Server: "sim", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
+		Precision: 0.03, Budget: 1, Dial: listener.Dial,
+	}
+	return sim, target, func() {
+		_ = server.Close()
+		_ = listener.Close()
+		sim.Close()
+		synctest.Wait()
+	}
+}
+
+func profile(t *testing.T, name string) simserver.Profile {
+	t.Helper()
+	p, err := simserver.ProfileByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// crowdedLoad adds requests of others to what a server tells, by the time since the run began.
+type crowdedLoad struct {
+	prober.LoadReader
+	began  time.Time
+	others func(since time.Duration) (running, queued int)
+}
+
+func (c crowdedLoad) ReadLoad(ctx context.Context) (prober.Load, error) {
+	l, err := c.LoadReader.ReadLoad(ctx)
+	if err != nil {
+		return l, err
+	}
+	running, queued := c.others(time.Since(c.began))
+	running, queued = *l.Running+running, *l.Queued+queued
+	l.Running, l.Queued = &running, &queued
+	return l, nil
+}
+
+// TestYield cancels the request of a run on the server soon after others wait behind it or are served beside it, and not for a
+// single reading nor for our own request in the queue.
+func TestYield(t *testing.T) {
+	shown := false
+	for name, test := range map[string]struct {
+		others func(since time.Duration) (running, queued int)
+		yields time.Duration // 0 for not
+	}{
+		"nobody":  {func(time.Duration) (int, int) { return 0, 0 }, 0},
+		"queued":  {func(d time.Duration) (int, int) { return 0, btoi(d > 30*time.Second) }, 30 * time.Second},
+		"running": {func(d time.Duration) (int, int) { return btoi(d > 30*time.Second), 0 }, 30 * time.Second},
+		"a single reading": {func(d time.Duration) (int, int) {
+			if shown || d < 30*time.Second {
+				return 0, 0
+			}
+			shown = true
+			return 0, 1
+		}, 0},
+		"our own": {func(d time.Duration) (int, int) {
+			return -btoi(d > 30*time.Second && d < 40*time.Second), btoi(d > 30*time.Second && d < 40*time.Second)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sim, target, stop := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 1})
+				defer stop()
+				target.Ladder = []prober.Rung{131072}
+				began := time.Now()
+				runner, err := prober.NewRunner(target, func(t prober.Target, f inference.Facts) (prober.LoadReader, error) {
+					r, err := servermetrics.New(t, f)
+					return crowdedLoad{r, began, test.others}, err
+				}, log.NewNopLogger())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer runner.Close()
+				run := runner.Run(t.Context(), 131072, nil)
+				ended := time.Since(began)
+				if test.yields == 0 {
+					if run.Status != prober.Accepted {
+						t.Fatalf("%s %s: %s", run.Status, run.Reason, run.Message)
+					}
+					return
+				}
+				if run.Status != prober.Rejected || run.Reason != prober.Yielded || run.Sample.TTFT != 0 || run.Sample.Isolation != prober.IsContended {
+					t.Errorf("%s %s: %s; %+v", run.Status, run.Reason, run.Message, run.Sample)
+				}
+				if late := ended - test.yields; late < 0 || late > 3*time.Second {
+					t.Errorf("the run ended %v after others came", late)
+				}
+				time.Sleep(30 * time.Second)
+				requests := sim.Truth()
+				if last := requests[len(requests)-1]; !last.Aborted {
+					t.Errorf("the request went on: %+v", last)
+				}
+			})
+		})
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
