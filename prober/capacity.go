@@ -54,6 +54,7 @@ func (r *Runner) noteLimits(now inference.Facts) {
 }
 
 const (
+	mostEvicted = 0.05 // of a pool, which may be pushed out all the same: a pool in use is always full of prefixes, and those go first that were not used for longest
 	poolSlack   = 0.01 // of a pool that does not count as others' prefixes: pages that are partly filled, warm-up
 	poolIsFree  = 0.98 // of a pool, from which it holds nobody: what does not fit then never will, which others judge
 	unseenColds = 2    // cold legs to expect of a rung that was never measured
@@ -61,7 +62,7 @@ const (
 )
 
 // checkPool skips a rung that the KV pool has no room for now: beside what running requests hold, or, unless the configuration
-// allows that, without pushing out what others have cached. A server that tells only how large its pool is, or does not tell
+// allows that, without pushing out more than a little of what others have cached. A server that tells only how large its pool is, or does not tell
 // cached tokens apart from free ones, is taken at its word that there is room.
 func (e *execution) checkPool(m int) error {
 	l := e.before
@@ -82,7 +83,7 @@ func (e *execution) checkPool(m int) error {
 	ours := e.memory.pool.ours(*l)
 	others := pool - *l.PoolUnused - ours
 	need := one * float64(e.memory.colds(e.rung))
-	if others <= poolSlack*pool || need <= *l.PoolUnused+ours {
+	if others <= poolSlack*pool || need <= *l.PoolUnused+ours+mostEvicted*pool {
 		return nil
 	}
 	return skip(PoolFull, "the rung puts %.0f tokens into the server's KV pool, of which %.0f of %.0f are unused: that would push out what others have cached (allow_eviction is false)",

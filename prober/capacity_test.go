@@ -43,6 +43,7 @@ func TestCheckPool(t *testing.T) {
 		"the same, allowed":             {pool(200_000, 1_000, 0), *one, true, 1, ""},
 		"room for one prompt of two":    {pool(200_000, 100_000, 0), *one, false, 2, PoolFull},
 		"room beside others":            {pool(200_000, 100_000, 0), *one, false, 1, ""},
+		"room but for a little":         {pool(200_000, 56_000, 0), *one, false, 1, ""},
 		"ours":                          {pool(200_000, 134_400, 65_600), afterOurs, false, 3, ""},
 		"ours, and little of others":    {pool(200_000, 84_400, 115_600), afterOurs, false, 2, ""},
 		"ours, long pushed out":         {pool(200_000, 400, 465_600), afterOurs, false, 1, PoolFull},

@@ -54,8 +54,9 @@ type ProbeConfig struct {
 	// Refused: ['08:00']
 	// Refused: [Mon-Fri 08:00-18:00 Mars]
 	QuietHours []QuietHours `yaml:"quiet_hours,omitempty"`
-	// AllowEviction lets a run push what others have cached out of the server's KV pool. Without it such a rung is skipped as
-	// pool_full, where the server tells what its pool holds (SGLang of April 2026 or newer).
+	// AllowEviction lets a run push what others have cached out of the server's KV pool. Without it a rung that would push out more
+	// than a twentieth of the pool is skipped as pool_full, where the server tells what its pool holds (SGLang of April 2026
+	// or newer): on such a server in use long rungs wait for ever, for its pool is always full of prefixes.
 	//
 	// Default: `false`
 	// Example: true
