@@ -20,7 +20,7 @@ OLDEST_PROMTOOL  := $(BIN)/promtool-$(OLDEST)
 FUZZTIME         := 30s
 SEEDS            := 4
 
-.PHONY: build demo test lint generated exposition rules browser endtoend bench fuzz cover tools proof clean
+.PHONY: build demo test lint generated exposition rules browser endtoend bench fuzz cover tools proof politeness clean
 
 build:
 	go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o longctx_exporter .
@@ -86,6 +86,10 @@ cover:
 # Measured against the simulated server's truth: a row for each kind of server in each kind of trouble.
 proof:
 	set -o pipefail; go test ./prober -run 'TestProof|TestNaivePair' -v -count=1 -timeout 60m -args -proof.seeds=$(SEEDS) | grep -v '^=== \|^ *--- PASS'
+
+# What real requests feel of the prober: a simulated day at three loads, with it and without it.
+politeness:
+	set -o pipefail; go test ./prober -run 'TestPoliteness$$' -v -count=1 -timeout 30m -args -politeness.hours=24 | grep -v '^=== \|^ *--- PASS'
 
 tools: $(PROMTOOL) $(PROMETHEUS) $(OLDEST_PROMTOOL) $(GOLANGCI)
 
