@@ -92,8 +92,11 @@ func (e *execution) checkPool(m int) error {
 
 // colds is how many cold prompts a run of a rung is expected to send.
 func (m *memory) colds(r Rung) int {
-	if n := m.coldLegs[r]; n > 0 {
+	switch n := m.coldLegs[r]; {
+	case n > 0:
 		return n
+	case m.expectedCold(r) >= repeatBelow:
+		return 1
 	}
 	return unseenColds
 }

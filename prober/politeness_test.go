@@ -19,7 +19,7 @@ import (
 	"longctx_exporter/prober/simserver"
 )
 
-var politenessHours = flag.Int("politeness.hours", 2, "simulated hours of each row of the table of politeness")
+var politenessHours = flag.Int("politeness.hours", 1, "simulated hours of each row of the table of politeness")
 
 // traffic is what people ask of a server: short questions behind a few system prompts, some documents, clients that give up.
 func traffic(rate float64) []simserver.Background {
@@ -58,15 +58,15 @@ func (l *ledgerOfRuns) String() string {
 	return strings.Join(words, ", ")
 }
 
-// TestPoliteness measures what real requests feel of the prober at a budget of 2 %: three loads, each with the same arrivals with and without
-// it. It prints a table; what it demands is that probes let past whom they delay.
+// TestPoliteness measures what real requests feel of the prober at a budget of 2 %: three loads, each with the same arrivals with
+// and without it. It prints a table; what it demands is that probes let past whom they delay.
 func TestPoliteness(t *testing.T) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-22s %-6s %6s | %8s %8s | %8s %8s | %6s | runs\n", "traffic", "prober", "asked", "ttft p50", "p99", "step p50", "p99", "share")
 	for _, load := range []struct {
 		name string
 		rate float64
-	}{{"a request in 5 min", 1.0 / 300}, {"a request in 1 min", 1.0 / 60}, {"a request in 20 s", 1.0 / 20}} {
+	}{{"a request in 5 min", 1.0 / 300}, {"a request in 1 min", 1.0 / 60}, {"a request in 30 s", 1.0 / 30}} {
 		off, _ := feel(t, load.rate, false)
 		on, runs := feel(t, load.rate, true)
 		hours := time.Duration(*politenessHours) * time.Hour
@@ -98,7 +98,7 @@ func feel(t *testing.T, rate float64, probed bool) (felt simserver.Felt, runs *l
 		defer stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(*politenessHours)*time.Hour)
 		defer cancel()
-		target.Ladder, target.Budget = prober.DefaultLadder(), 0.02
+		target.Ladder, target.Budget, target.AllowEviction = prober.DefaultLadder(), 0.02, true // or long rungs would wait
 		target.Intervals = prober.PerRung[time.Duration]{Rungs: map[prober.Rung]time.Duration{}}
 		for _, r := range target.Ladder {
 			target.Intervals.Rungs[r] = prober.DefaultInterval(r)
