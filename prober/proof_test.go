@@ -150,7 +150,7 @@ func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 		go func() { _ = server.Serve(listener) }()
 		runner, err := prober.NewRunner(prober.Target{
 			Name: "proof", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
-			Ladder: proofLadder, Precision: 0.03, Dial: listener.Dial,
+			Ladder: proofLadder, Precision: 0.03, Dial: listener.Dial, AllowEviction: true,
 		}, servermetrics.New, log.NewNopLogger())
 		if err != nil {
 			t.Fatal(err)
