@@ -80,12 +80,13 @@ func (l *lineLog) line(u *unwrapper, line []byte) {
 		l.unparsed(line)
 		return
 	}
-	if bytes.IndexByte(text, '\n') < 0 {
+	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		l.count(l.parse(text), text)
 		return
 	}
 	outcome, of := Other, text
-	for part := range bytes.SplitSeq(text, []byte("\n")) {
+	// An entry may have several lines, and a progress bar goes back to the beginning of its own until a line follows.
+	for part := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		if o := l.parse(part); o > outcome {
 			outcome, of = o, part
 		}

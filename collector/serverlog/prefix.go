@@ -46,6 +46,9 @@ func (p *prefix) enclosed(end byte) (inner []byte, ok bool) {
 		case end:
 			inner = p.rest[1:i]
 			p.take(i + 1)
+			if len(p.rest) > 0 && p.rest[0] == ':' {
+				p.take(1)
+			}
 			return inner, true
 		case '"', '\'', '{':
 			return nil, false
@@ -68,9 +71,6 @@ func (p *prefix) bracket() bool {
 	}
 	if bytes.Contains(inner, []byte(".py:")) {
 		p.program = true
-	}
-	if len(p.rest) > 0 && p.rest[0] == ':' {
-		p.take(1)
 	}
 	return true
 }
@@ -121,35 +121,28 @@ func (p *prefix) word() bool {
 	return p.name(word)
 }
 
-// name takes metrics.py:396], sglang[28517]:, llama-server: after a time stamp, and words before any of these or before a time
-// stamp in brackets.
+// name takes metrics.py:396], sglang[28517]:, llama-server: after a time stamp, scheduler.log_decode_stats: after a level, and
+// words before any of these or before a time stamp in brackets.
 func (p *prefix) name(word []byte) bool {
-	plain := word
+	plain, closed := bytes.CutSuffix(word, []byte(":"))
 	pid := false
-	if n := len(word); word[n-1] == ']' && bytes.Contains(word, []byte(".py:")) {
-		p.program = true
-		plain = word[:n-1]
-	} else {
-		if p.program {
-			return false
-		}
-		closed := word[n-1] == ':'
-		if closed {
-			plain = word[:n-1]
-		}
-		if i := bytes.IndexByte(plain, '['); i > 0 && plain[len(plain)-1] == ']' {
-			_, pid = count(plain[i+1 : len(plain)-1])
-			plain = plain[:i]
-		}
-		switch {
-		case closed && (pid || p.stamped):
-			p.open = false
-		case closed || pid || p.words == mostWords:
-			return false
-		default:
-			p.open = true
-			p.words++
-		}
+	if i := bytes.IndexByte(plain, '['); i > 0 && plain[len(plain)-1] == ']' {
+		_, pid = count(plain[i+1 : len(plain)-1])
+		plain = plain[:i]
+	}
+	switch {
+	case isPlace(word):
+		p.open, p.program = false, true
+		plain = word[:len(word)-1]
+	case p.program && (!closed || bytes.IndexByte(plain, '.') < 0):
+		return false
+	case closed && (pid || p.stamped || p.program):
+		p.open = false
+	case p.words == mostWords:
+		return false
+	default:
+		p.open = true
+		p.words++
 	}
 	for _, c := range plain {
 		if !isWord(c) {
@@ -158,6 +151,16 @@ func (p *prefix) name(word []byte) bool {
 	}
 	p.take(len(word))
 	return true
+}
+
+// isPlace tells a line of the source, such as metrics.py:396], of which the bracket was opened long before or never.
+func isPlace(word []byte) bool {
+	colon := bytes.LastIndexByte(word, ':')
+	if colon < 1 || word[len(word)-1] != ']' {
+		return false
+	}
+	_, number := count(word[colon+1 : len(word)-1])
+	return number
 }
 
 func isWord(c byte) bool {
