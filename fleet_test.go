@@ -33,7 +33,7 @@ func TestFleetTakesAllOrNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.hangup()
+	defer s.end()
 	bad := good
 	bad.Name, bad.URL = "bad", "://"
 	if _, err := s.fleet.replace(t.Context(), []prober.Target{good, bad}); err == nil {
@@ -64,7 +64,7 @@ func TestFleetReadsEngines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.hangup()
+	defer s.end()
 	shown := func(want int) {
 		running.Store(int32(want))
 		line := fmt.Sprintf(`longctx_engine_running_requests{model="default",target="first"} %d`, want)

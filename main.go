@@ -71,6 +71,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	check := app.Command("check", "Check the configuration and exit.")
 	sweep := newSweepCommand(app, &file)
 	simulate := newSimulateCommand(app)
+	baseline := newBaselineCommand(app)
 
 	name, err := app.Parse(joinArgs(args))
 	if ended {
@@ -80,6 +81,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return fmt.Errorf("%w; %s --help lists commands and flags", err, program)
 	}
 	logger, lib := newLogger(logging, stderr)
+	if baseline.named(name) {
+		return baseline.run(name, stdout)
+	}
 	switch name {
 	case check.FullCommand():
 		return file.check(stdout, stderr, "")

@@ -17,6 +17,7 @@ import (
 	"longctx_exporter/collector"
 	"longctx_exporter/collector/statuspage"
 	"longctx_exporter/prober"
+	"longctx_exporter/prober/state"
 )
 
 // loadFunc reads and checks the configuration.
@@ -38,7 +39,7 @@ type service struct {
 	mu sync.Mutex // held by the reload that is going on
 }
 
-// newService makes a service whose first configuration is in use. hangup must be called at its end.
+// newService makes a service whose first configuration is in use. end must be called at its end.
 func (c *serveCommand) newService(ctx context.Context, load loadFunc, second prober.RunObserver, logger log.Logger) (*service, error) {
 	series, err := collector.New(nil)
 	if err != nil {
@@ -50,21 +51,31 @@ func (c *serveCommand) newService(ctx context.Context, load loadFunc, second pro
 	if err != nil {
 		return nil, err
 	}
+	store, err := state.Open(state.Options{Dir: c.storage, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
 	s := &service{
 		ctx: ctx, load: load, fleet: newFleet(series, pages, second, logger), series: series,
 		process: collector.NewProcessRegistry(), pages: pages, hangups: make(chan os.Signal, 1), logger: logger,
 	}
+	s.fleet.keepWith(store)
+	store.Repinned = s.fleet.repin
 	signal.Notify(s.hangups, syscall.SIGHUP)
 	if _, err := s.use(); err != nil {
-		s.hangup()
+		s.end()
 		return nil, err
 	}
+	s.watchSaves()
 	s.reloads = collector.NewReloads(s.process)
 	return s, nil
 }
 
-// hangup lets SIGHUP end the program again, as it did before.
-func (s *service) hangup() { signal.Stop(s.hangups) }
+// end lets SIGHUP end the program again, as it did before, and gives the directory of the state free.
+func (s *service) end() {
+	signal.Stop(s.hangups)
+	s.fleet.store.Close()
+}
 
 // use loads the configuration and puts it in use. An error changes nothing.
 func (s *service) use() (change, error) {

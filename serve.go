@@ -22,6 +22,7 @@ import (
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/collector/statuspage"
 	"longctx_exporter/prober"
+	"longctx_exporter/prober/state"
 )
 
 // The end is bounded: a supervisor kills what does not end in time.
@@ -40,6 +41,7 @@ type serveCommand struct {
 	history   int  // number of runs that are kept
 	lifecycle bool // reloading over HTTP
 	pprof     bool
+	storage   string // directory of the state; "" for none
 	web       *web.FlagConfig
 
 	externalURL, routePrefix string // flags that routes are made from
@@ -57,6 +59,7 @@ func newServeCommand(app *kingpin.Application, file *configFile) *serveCommand {
 		PlaceHolder("PATH").StringVar(&c.routePrefix)
 	clause.Flag("web.enable-lifecycle", "Reload the configuration on POST /-/reload, too.").BoolVar(&c.lifecycle)
 	clause.Flag("web.enable-pprof", "Serve profiles of the exporter itself under /debug/pprof/.").BoolVar(&c.pprof)
+	clause.Flag("storage.path", "Directory in which what was measured and learnt outlives restarts; by default it is kept in memory only.").StringVar(&c.storage)
 	clause.Flag("history.limit", "How many of the latest runs /runs shows, in 16 MiB at most; 0 keeps none.").Default("1000").IntVar(&c.history)
 	c.web = kingpinflag.AddFlags(clause, ":10430")
 	return c
@@ -92,9 +95,13 @@ func (c *serveCommand) probe(ctx context.Context, load loadFunc, second prober.R
 	if err != nil {
 		return err
 	}
-	defer s.hangup()
+	defer s.end()
 	server := newServer(c.routes.handler(c.pages(s, lib)), lib)
 	level.Info(logger).Log("msg", "starting", "version", programVersion(), "targets", len(s.config.Load().Targets()))
+
+	if c.storage == "" {
+		level.Info(logger).Log("msg", "state is kept in memory only: a restart begins anew; --storage.path keeps it")
+	}
 
 	group, ctx := errgroup.WithContext(ctx)
 	probed := make(chan struct{})
@@ -107,6 +114,12 @@ func (c *serveCommand) probe(ctx context.Context, load loadFunc, second prober.R
 	group.Go(func() error {
 		defer close(probed)
 		s.fleet.run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		saving, stop := context.WithCancel(context.WithoutCancel(ctx))
+		go func() { <-probed; stop() }() // the last runs are to be saved too
+		s.fleet.store.Run(saving)
 		return nil
 	})
 	group.Go(func() error {
@@ -143,6 +156,7 @@ type fleet struct {
 	series    *collector.Collector
 	pages     *statuspage.Pages
 	second    prober.RunObserver // may be nil
+	store     *state.Store
 	logger    log.Logger
 
 	mu      sync.RWMutex
@@ -224,6 +238,7 @@ func (f *fleet) replace(ctx context.Context, targets []prober.Target) (change, e
 		return change{}, err
 	}
 	f.pages.SetTargets(targets)
+	f.setActive()
 	f.scheduler.Add(fresh)
 	f.planAll(func(prober.Target) bool { return true })
 	return change{begun: len(fresh), ended: len(gone), kept: kept}, nil
@@ -239,6 +254,7 @@ func (f *fleet) swap(next map[string]member, fresh []prober.Target, gone []strin
 		if err := f.series.Add(t); err != nil {
 			return err
 		}
+		f.restore(next[t.Name])
 	}
 	for _, t := range fresh {
 		m := next[t.Name]
@@ -310,7 +326,8 @@ func (f *fleet) measure(ctx context.Context, t prober.Target, r prober.Rung) pro
 	m.poller.Nudge()
 	defer m.poller.Nudge()
 	run := m.runner.Run(ctx, r, nil)
-	f.series.SetFacts(t.Name, m.runner.Facts())
+	f.store.SetServer(t.StateKey(), m.runner.State())
+	f.series.SetFacts(t.Name, m.runner.Facts(), m.runner.Deploy())
 	return run
 }
 

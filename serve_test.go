@@ -188,7 +188,7 @@ func TestManyReloads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.hangup()
+	defer s.end()
 	var running sync.WaitGroup
 	running.Go(func() { s.fleet.run(ctx) })
 	<-asked

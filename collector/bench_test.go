@@ -29,7 +29,7 @@ func large(b *testing.B) *Collector {
 	}
 	c := mustNew(b, targets...)
 	for _, t := range targets {
-		c.SetFacts(t.Name, facts())
+		c.SetFacts(t.Name, facts(), prober.Deploy{})
 		c.SetBudgetUsed(t.Name, 0.73)
 		for _, r := range ladder {
 			for range 3 {

@@ -47,6 +47,7 @@ const (
 	targetMaxContext = "longctx_target_max_context_tokens"
 	targetKVPool     = "longctx_target_kv_pool_tokens"
 	targetBlockSize  = "longctx_target_block_size_tokens"
+	targetDeployTime = "longctx_target_deploy_timestamp_seconds"
 	rungContext      = "longctx_rung_context_tokens"
 	rungReachable    = "longctx_rung_reachable"
 
@@ -83,6 +84,8 @@ const (
 	ttftConfirmed    = "longctx_ttft_confirmed_seconds"
 	prefillConfirmed = "longctx_prefill_confirmed_tokens_per_second"
 	acceptConfirmed  = "longctx_accept_confirmed_length"
+
+	stepBaseline = "longctx_step_baseline_seconds"
 
 	stepExpected  = "longctx_step_expected_seconds"
 	stepSlope     = "longctx_step_slope_seconds_per_token"
@@ -125,6 +128,7 @@ func Catalogue() []Metric {
 		{"Outcome", outcomeMetrics()},
 		{"Latest clean measurement", cleanMetrics()},
 		{"Confirmed by three clean measurements", confirmedMetrics()},
+		{"Baselines", baselineMetrics()},
 		{"Step time against context length", fitMetrics()},
 		{"Objectives", sloMetrics()},
 		{"Tokens and cost", costMetrics()},
@@ -156,8 +160,8 @@ func identityMetrics() []Metric {
 			Help: "Whether the target can be probed, as far as the latest contact told: 1 if it answered, 0 if it was not there, not ready or refused access; absent before the first contact.",
 		},
 		{
-			Name: targetInfo, Type: Gauge, Labels: perTarget("served_model", "dialect", "api", "server_version", "spec_algorithm", "prefix_cache"),
-			Help: "What the target says that it is and serves, as labels with the constant value 1; absent until it was identified.",
+			Name: targetInfo, Type: Gauge, Labels: perTarget("served_model", "dialect", "api", "server_version", "spec_algorithm", "prefix_cache", "attention_backend", "deploy"),
+			Help: "What the target says that it is and serves, as labels with the constant value 1; absent until it was identified. deploy is a short hash over how it says that it was started.",
 		},
 		{
 			Name: targetMaxContext, Type: Gauge, Labels: perTarget(),
@@ -170,6 +174,10 @@ func identityMetrics() []Metric {
 		{
 			Name: targetBlockSize, Type: Gauge, Labels: perTarget(),
 			Help: "Largest number of tokens that one decode step of the target can commit, 1 without speculation; absent where it does not tell.",
+		},
+		{
+			Name: targetDeployTime, Type: Gauge, Labels: perTarget(),
+			Help: "Unix time at which the target was first seen to run what it was last seen to run; it outlives restarts of the exporter where state is stored. Absent where the target does not tell.",
 		},
 		{Name: rungContext, Type: Gauge, Labels: perRung(), Help: "Nominal prompt length of the rung in tokens."},
 		{

@@ -22,6 +22,7 @@ func (t *target) collect(p page) {
 	for _, r := range t.ladder {
 		p.schedule(r)
 		p.outcome(r)
+		p.baseline(r, t.deploy.ID)
 		plans := r.compared(now)
 		p.known(planStepRatio, plans.step, r.labels)
 		p.known(planAcceptRatio, plans.accept, r.labels)
@@ -59,6 +60,7 @@ func (p page) target(t *target) {
 	if t.up != nil {
 		p.gauge(targetUp, truth(*t.up), t.labels)
 	}
+	p.time(targetDeployTime, t.deploy.Since, t.labels)
 	if t.facts == nil {
 		return
 	}
@@ -69,10 +71,10 @@ func (p page) target(t *target) {
 }
 
 // infoLabels are the values of the labels that targetInfo adds, in their order.
-func infoLabels(f inference.Facts) []string {
+func infoLabels(f inference.Facts, d prober.Deploy) []string {
 	return []string{
 		labelValue(f.Model), labelValue(string(f.Dialect)), labelValue(string(f.API)), labelValue(f.ServerVersion),
-		labelValue(f.Speculation), labelValue(f.PrefixCache),
+		labelValue(f.Speculation), labelValue(f.PrefixCache), labelValue(f.Attention), d.ID,
 	}
 }
 

@@ -23,17 +23,17 @@ import (
 
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
+	"longctx_exporter/prober/state"
 )
 
 // Collector keeps the series of all targets. It is safe for concurrent use.
 type Collector struct {
 	metrics map[string]Metric
+	keep    Keeper // may be nil
 
 	mu      sync.RWMutex
 	targets map[string]*target
 }
-
-var _ prober.RunObserver = (*Collector)(nil)
 
 // New makes a collector with the series of the given targets.
 func New(targets []prober.Target) (*Collector, error) {
@@ -78,14 +78,35 @@ func (c *Collector) Remove(name string) {
 // is ignored.
 func (c *Collector) ObserveRun(run prober.Run) {
 	if t := c.target(run.Target); t != nil {
-		t.observe(run)
+		t.observe(run, c.keep)
 	}
 }
 
-// SetFacts takes what a target was last identified as.
-func (c *Collector) SetFacts(name string, facts inference.Facts) {
+// KeepWith makes the gauges of each run be kept before they are shown. It must come before the first run.
+func (c *Collector) KeepWith(k Keeper) { c.keep = k }
+
+// Restore gives a target the gauges that were kept of it. It must come before the first run of the target. age tells how old a
+// kept time is, where that is known.
+func (c *Collector) Restore(name string, s state.Target, age func(time.Time) (time.Duration, bool)) {
+	t := c.target(name)
+	if t == nil {
+		return
+	}
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.deploy = prober.Deploy{ID: s.Server.Deploy.ID, Since: s.Server.Deploy.Since}
+	for _, r := range t.ladder {
+		if kept, ok := s.Rungs[int(r.length)]; ok {
+			r.record = recordOf(kept, now, age)
+		}
+	}
+}
+
+// SetFacts takes what a target was last identified as, and what it was then seen to run.
+func (c *Collector) SetFacts(name string, facts inference.Facts, deploy prober.Deploy) {
 	if t := c.target(name); t != nil {
-		t.setFacts(facts)
+		t.setFacts(facts, deploy)
 	}
 }
 

@@ -57,8 +57,13 @@ func facts() inference.Facts {
 	return inference.Facts{
 		Dialect: inference.SGLang, ServerVersion: "0.5.15.post1", Model: "moonshot/Kimi-K2.6", Speculation: "DDTREE",
 		ContextLimit: 200000, KVPoolTokens: 218484,
-		API: inference.Native, BlockSize: 8, PrefixCache: "on",
+		API: inference.Native, BlockSize: 8, PrefixCache: "on", Attention: "triton",
 	}
+}
+
+// deployed is what a target was seen to run since a minute ago.
+func deployed(id string) prober.Deploy {
+	return prober.Deploy{ID: id, Since: time.Now().Add(-time.Minute)}
 }
 
 // accepted is a clean run that began now.
@@ -134,7 +139,7 @@ func stories() []story {
 	return []story{
 		{name: "before-first-run", do: func(*Collector) {}},
 		{name: "accepted", do: func(c *Collector) {
-			c.SetFacts("ct200", facts())
+			c.SetFacts("ct200", facts(), prober.Deploy{})
 			for _, r := range []prober.Rung{rung8k, rung64k, rung128k} {
 				c.ObserveRun(accepted("ct200", r))
 			}
@@ -162,6 +167,7 @@ func stories() []story {
 			c.ObserveRun(pair)
 			c.ObserveRun(accepted("ct200", rung8k)) // the next triple leaves the comparison standing
 		}},
+		{name: "deployed", do: deploys},
 		{name: "rejected", do: func(c *Collector) { c.ObserveRun(ended("ct200", rung8k, prober.Rejected, prober.Contended)) }},
 		{name: "failed", do: func(c *Collector) {
 			c.ObserveRun(accepted("ct200", rung8k))
@@ -267,11 +273,14 @@ func full(t testing.TB) *Collector {
 	target.Logs = []prober.LogSource{{Path: "server.log"}}
 	c := mustNew(t, target)
 	readLog(c)
-	c.SetFacts("ct200", facts())
+	c.SetFacts("ct200", facts(), deployed("new"))
+	c.SetPinned("ct200", map[int]float64{int(rung8k): 0.1})
 	c.SetBudgetUsed("ct200", 0.73)
 	for _, r := range withObjectives().Ladder {
-		for range 3 {
-			c.ObserveRun(accepted("ct200", r))
+		for i := range 6 {
+			run := accepted("ct200", r)
+			run.Deploy = map[bool]string{true: "old", false: "new"}[i < 3]
+			c.ObserveRun(run)
 		}
 		c.SetNextDue("ct200", r, time.Now())
 	}
@@ -383,7 +392,7 @@ func TestNoValueIsEverNaNOrInf(t *testing.T) {
 			run.Started = time.Now()
 		}
 		c.ObserveRun(run)
-		c.SetFacts("t", inference.Facts{ContextLimit: r.IntN(3) - 1, KVPoolTokens: r.IntN(3) - 1})
+		c.SetFacts("t", inference.Facts{ContextLimit: r.IntN(3) - 1, KVPoolTokens: r.IntN(3) - 1}, prober.Deploy{})
 		if page := text(t, c.Gatherer()); strings.Contains(page, "} NaN") || strings.Contains(page, "} +Inf") || strings.Contains(page, "} -Inf") {
 			t.Fatalf("after %+v:\n%s", run, page)
 		}
@@ -427,7 +436,7 @@ func TestConcurrentUse(t *testing.T) {
 	for _, do := range []func(){
 		func() { c.ObserveRun(accepted("a", rung8k)) },
 		func() { c.ObserveRun(ended("b", rung8k, prober.Failed, prober.Reason(inference.Timeout))) },
-		func() { c.SetFacts("a", facts()) },
+		func() { c.SetFacts("a", facts(), prober.Deploy{}) },
 		func() { c.SetInterval("a", rung8k, time.Minute) },
 		func() { c.SetNextDue("a", rung8k, time.Now()) },
 		func() { c.SetBudgetUsed("a", 0.5) },

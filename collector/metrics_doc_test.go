@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
@@ -170,6 +171,7 @@ func (g gathered) Gather() ([]*dto.MetricFamily, error) { return g, nil }
 func TestProcessMetrics(t *testing.T) {
 	registry := NewProcessRegistry()
 	NewReloads(registry)
+	NewSaves(registry, func() (time.Time, int) { return time.Now(), 3 })
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

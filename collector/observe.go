@@ -1,23 +1,35 @@
 package collector
 
 import (
+	"time"
+
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
 )
 
-// observe takes a run into the series.
-func (t *target) observe(run prober.Run) {
+// observe takes a run into the series. What outlives the process is kept before it is shown: a restart must not take back
+// what somebody has seen.
+func (t *target) observe(run prober.Run, keep Keeper) {
 	r := t.rung(run.Rung)
 	if r == nil {
 		return
 	}
 	t.mu.Lock()
+	next := r.record
+	next.take(run, r.fresh(time.Now()) != nil)
+	t.mu.Unlock()
+	if keep != nil && run.Status != prober.Skipped {
+		keep(run.Target, run.Rung, next.state())
+	}
+	t.mu.Lock()
 	defer t.mu.Unlock()
+	r.record = next
 	t.count(r, run)
 	if run.Status != prober.Accepted {
 		return
 	}
 	s := run.Sample
+	r.countSteps(s)
 	r.prefill.observe(run.ID, s.Prefill)
 	if !s.Buffered {
 		r.ttft.observe(run.ID, s.TTFT)
@@ -26,23 +38,16 @@ func (t *target) observe(run prober.Run) {
 	r.accept.observeCounts(run.ID, s.AcceptHistogram)
 }
 
-// count takes a run into the state.
+// count counts a run.
 func (t *target) count(r *rung, run prober.Run) {
 	switch run.Status {
 	case prober.Skipped:
 		r.skips++
 	case prober.Failed:
 		r.failures++
-		r.failing++
 	case prober.Rejected:
 		r.rejections++
-		r.rejecting++
-		if finished(run.Reason) {
-			r.failing = 0
-		}
 	case prober.Accepted:
-		r.failing, r.rejecting = 0, 0
-		r.take(run)
 	default:
 		return
 	}
@@ -50,9 +55,6 @@ func (t *target) count(r *rung, run prober.Run) {
 		if c.status == run.Status && c.reason == run.Reason {
 			c.n++
 		}
-	}
-	if reachable, known := reached(run); known {
-		r.reachable = &reachable
 	}
 	if up, known := tookPart(run); known {
 		t.up = &up
@@ -69,8 +71,7 @@ func (t *target) count(r *rung, run prober.Run) {
 	}
 	if run.Status != prober.Skipped {
 		r.runs++
-		r.attempted, r.duration = run.Started, max(0, run.Duration)
-		t.busy += r.duration.Seconds()
+		t.busy += max(0, run.Duration).Seconds()
 		t.countPrompts(run)
 	}
 }

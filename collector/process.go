@@ -1,6 +1,8 @@
 package collector
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
@@ -18,6 +20,8 @@ func NewProcessRegistry() *prometheus.Registry {
 }
 
 const (
+	stateSaveTime     = "longctx_state_last_save_timestamp_seconds"
+	stateSaveFailures = "longctx_state_save_failures_total"
 	reloadSuccessful  = "longctx_config_last_reload_successful"
 	reloadSuccessTime = "longctx_config_last_reload_success_timestamp_seconds"
 )
@@ -35,6 +39,14 @@ func processMetrics() []Metric {
 			Help: "Whether the latest attempt to load the configuration succeeded: 1 if so, 0 if the exporter runs on the one before.",
 		},
 		{Name: reloadSuccessTime, Group: group, Type: Gauge, Help: "Unix time at which the configuration in use was loaded."},
+		{
+			Name: stateSaveTime, Group: group, Type: Gauge,
+			Help: "Unix time at which all that a restart should find again was last on disk, perhaps saved by an earlier process; absent without --storage.path, and before the first success.",
+		},
+		{
+			Name: stateSaveFailures, Group: group, Type: Counter,
+			Help: "Number of attempts to save the state that failed; absent without --storage.path.",
+		},
 	}
 }
 
@@ -63,3 +75,35 @@ func (r *Reloads) Success() {
 
 // Failure tells that a configuration could not be loaded.
 func (r *Reloads) Failure() { r.successful.Set(0) }
+
+// saves exports how the saving of the state goes.
+type saves struct {
+	at, failures *prometheus.Desc
+	last         func() (time.Time, int)
+}
+
+// NewSaves adds the series of a stored state to a registry. last tells when it was last saved, zero if never, and how many
+// attempts failed.
+func NewSaves(registry prometheus.Registerer, last func() (at time.Time, failures int)) {
+	help := map[string]string{}
+	for _, m := range processMetrics() {
+		help[m.Name] = m.Help
+	}
+	registry.MustRegister(saves{
+		at:       prometheus.NewDesc(stateSaveTime, help[stateSaveTime], nil, nil),
+		failures: prometheus.NewDesc(stateSaveFailures, help[stateSaveFailures], nil, nil),
+		last:     last,
+	})
+}
+
+// Describe sends what Collect may send.
+func (s saves) Describe(ch chan<- *prometheus.Desc) { ch <- s.at; ch <- s.failures }
+
+// Collect asks anew.
+func (s saves) Collect(ch chan<- prometheus.Metric) {
+	at, failures := s.last()
+	ch <- prometheus.MustNewConstMetric(s.failures, prometheus.CounterValue, float64(failures))
+	if !at.IsZero() {
+		ch <- prometheus.MustNewConstMetric(s.at, prometheus.GaugeValue, float64(at.UnixMilli())/1000)
+	}
+}

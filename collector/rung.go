@@ -29,20 +29,11 @@ type rung struct {
 	objectives                  []*objective
 
 	runs, failures, rejections, skips float64
-	failing, rejecting                float64 // in a row
 	verifySteps, completionTokens     float64
 
-	attempted time.Time
-	duration  time.Duration
-	succeeded time.Time // wall clock, for people and alerts
-	reachable *bool
-
-	cleanAt   time.Time // monotonic, for the age of clean
-	clean     *prober.Sample
-	cleanPlan prober.Plan
-	spread    *float64 // of the steps of clean
-	recent    []values // of the latest clean samples without a gap, confirmedBy at most
-	plans     planComparison
+	record
+	baselines map[string][]*dto.LabelPair
+	pinned    float64 // seconds per step that an operator pinned
 }
 
 // values are the measured values of a clean sample that may be exported; 0 is not known.
@@ -51,12 +42,6 @@ type values struct {
 }
 
 func valuesOf(s prober.Sample) values {
-	known := func(v float64) float64 {
-		if positive(v) {
-			return v
-		}
-		return 0
-	}
 	v := values{ttft: known(s.TTFT), prefill: known(s.Prefill), step: known(s.Step), accept: known(s.AcceptLength)}
 	if s.Buffered {
 		v.ttft = 0
@@ -92,11 +77,12 @@ func (r *rung) fresh(now time.Time) *prober.Sample {
 // confirmed gives what all of the latest samples reached: the least seconds, the most tokens. What one of them does not know
 // is 0.
 func (r *rung) confirmed() values {
-	if len(r.recent) < confirmedBy {
+	recent := r.recent()
+	if len(recent) < confirmedBy {
 		return values{}
 	}
-	best, all := r.recent[0], r.recent[0]
-	for _, v := range r.recent[1:] {
+	best, all := recent[0], recent[0]
+	for _, v := range recent[1:] {
 		all = values{min(all.ttft, v.ttft), min(all.prefill, v.prefill), min(all.step, v.step), min(all.accept, v.accept)}
 		best.prefill, best.accept = max(best.prefill, v.prefill), max(best.accept, v.accept)
 	}
@@ -110,22 +96,8 @@ func (r *rung) confirmed() values {
 	return best
 }
 
-// take takes the sample of an accepted run.
-func (r *rung) take(run prober.Run) {
-	s, now := run.Sample, time.Now()
-	if r.fresh(now) == nil {
-		r.recent = nil
-	}
-	r.recent = append(r.recent[max(0, len(r.recent)-confirmedBy+1):], valuesOf(s))
-	r.spread = spread(s)
-	s.StepTimes, s.AcceptHistogram = nil, nil // shown by the histograms, not worth keeping
-	if run.Plan == prober.Pair && r.cleanPlan == prober.Triple {
-		r.plans = planComparison{at: now, step: ratio(s.Step, r.clean.Step), accept: ratio(s.AcceptLength, r.clean.AcceptLength)}
-	}
-	r.clean, r.cleanAt, r.cleanPlan = &s, now, run.Plan
-	if !run.Started.IsZero() {
-		r.succeeded = run.Started.Add(max(0, run.Duration))
-	}
+// countSteps adds the steps of an accepted run.
+func (r *rung) countSteps(s prober.Sample) {
 	if tokens := math.Round(s.DecodeTokens * float64(max(1, s.Pairs))); s.Steps > 0 && positive(tokens) {
 		r.verifySteps += float64(s.Steps)
 		r.completionTokens += tokens

@@ -34,6 +34,7 @@ type target struct {
 	evicted          *float64 // tokens
 	up               *bool
 	facts            *inference.Facts
+	deploy           prober.Deploy
 	info             []*dto.LabelPair
 	engine           *servermetrics.Snapshot // nil before the first reading
 }
@@ -87,6 +88,10 @@ func (t *target) newRung(config prober.Target, length prober.Rung) *rung {
 		accept:     newHistogram(t.metrics[acceptLengthTokens], labels),
 		prefill:    newHistogram(t.metrics[prefillThroughput], labels),
 		ttft:       newHistogram(t.metrics[timeToFirstToken], labels),
+		baselines:  map[string][]*dto.LabelPair{},
+	}
+	for _, name := range []string{baselinePinned, baselineDeploy, baselinePrevious} {
+		r.baselines[name] = t.pairs(stepBaseline, append(slices.Clone(values), name)...)
 	}
 	for _, slo := range []struct {
 		name       string
@@ -123,12 +128,12 @@ func (t *target) rung(length prober.Rung) *rung {
 	return t.ladder[i]
 }
 
-func (t *target) setFacts(f inference.Facts) {
+func (t *target) setFacts(f inference.Facts, d prober.Deploy) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	up := true
-	t.facts, t.up = &f, &up
-	t.info = t.pairs(targetInfo, infoLabels(f)...)
+	t.facts, t.up, t.deploy = &f, &up, d
+	t.info = t.pairs(targetInfo, infoLabels(f, d)...)
 }
 
 func (t *target) setBudgetUsed(share float64) {

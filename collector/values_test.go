@@ -182,7 +182,7 @@ func TestReasonsAddUp(t *testing.T) {
 
 func TestServerTextInLabels(t *testing.T) {
 	c := mustNew(t, newTargetConfig("t", rung8k))
-	c.SetFacts("t", inference.Facts{Model: strings.Repeat("é", 1000), ServerVersion: "0.5\n\x00\x1b[31m\xff"})
+	c.SetFacts("t", inference.Facts{Model: strings.Repeat("é", 1000), ServerVersion: "0.5\n\x00\x1b[31m\xff"}, prober.Deploy{})
 	info := text(t, c.Gatherer())
 	if !strings.Contains(info, `served_model="`+strings.Repeat("é", labelRunes)+`"`) {
 		t.Error("a long label value is not cut")

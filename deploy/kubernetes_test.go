@@ -49,6 +49,9 @@ type (
 				DefaultMode int    `yaml:"defaultMode"`
 				Optional    bool
 			}
+			EmptyDir struct {
+				SizeLimit string `yaml:"sizeLimit"`
+			} `yaml:"emptyDir"`
 		}
 	}
 	container struct {
@@ -181,7 +184,7 @@ func TestDeploymentFits(t *testing.T) {
 	mounts := map[string]string{}
 	for _, m := range c.VolumeMounts {
 		mounts[m.Name] = m.MountPath
-		if !m.ReadOnly {
+		if !m.ReadOnly && m.Name != "state" {
 			t.Errorf("%s can be written to", m.Name)
 		}
 	}
@@ -259,4 +262,23 @@ func TestKustomization(t *testing.T) {
 	if d := cmp.Diff([]string{"ConfigMap", "Deployment", "Namespace", "Service"}, kinds); d != "" {
 		t.Error(d)
 	}
+}
+
+// TestDeploymentState keeps the state where the container may write.
+func TestDeploymentState(t *testing.T) {
+	spec := readDeployment(t).Spec.Template.Spec
+	mounted := map[string]string{}
+	for _, m := range spec.Containers[0].VolumeMounts {
+		if !m.ReadOnly {
+			mounted["--storage.path="+m.MountPath] = m.Name
+		}
+	}
+	for _, v := range spec.Volumes {
+		for _, arg := range spec.Containers[0].Args {
+			if mounted[arg] == v.Name && v.EmptyDir.SizeLimit != "" {
+				return
+			}
+		}
+	}
+	t.Errorf("the state goes to none of %v", mounted)
 }

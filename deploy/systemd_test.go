@@ -56,6 +56,9 @@ func TestUnit(t *testing.T) {
 	if file := checkCommand(t, command[1:]); file != "/etc/"+u["Service.ConfigurationDirectory"]+"/longctx.yml" {
 		t.Errorf("the configuration %s is not in ConfigurationDirectory", file)
 	}
+	if !strings.Contains(u["Service.ExecStart"], " --storage.path=/var/lib/"+u["Service.StateDirectory"]) {
+		t.Errorf("%s keeps nothing in the StateDirectory", u["Service.ExecStart"])
+	}
 	goLimit, ok := strings.CutPrefix(u["Service.Environment"], "GOMEMLIMIT=")
 	soft, hard := mebibytes(t, strings.TrimSuffix(goLimit, "iB")), mebibytes(t, u["Service.MemoryMax"])
 	if !ok || soft >= hard {

@@ -19,6 +19,7 @@ func (e *execution) conclude(ctx context.Context, err error) {
 	v := verdictOf(ctx, err)
 	if v.status == Failed && !e.noteLimit(err) {
 		e.identified = time.Time{} // it may come back as another
+		e.lost = e.lost || loses(err)
 	}
 	if v.reason == Yielded {
 		s.Isolation = IsContended

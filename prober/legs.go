@@ -25,6 +25,7 @@ type execution struct {
 	progress func(Progress)
 	run      Run
 
+	fresh    bool          // the server was identified in this run
 	waited   time.Duration // for others to end
 	length   int           // prompt tokens: the rung, or slightly less where the server's limit asks for it
 	tally    tally         // what our own legs add to the server's counters

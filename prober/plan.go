@@ -37,7 +37,15 @@ func (e *execution) measure(ctx context.Context) error {
 	if err := e.waitUntilIdle(ctx); err != nil {
 		return err
 	}
+	if e.isAnother(ctx) {
+		e.identified = time.Time{}
+		return e.measure(ctx) // once: it identifies the server then
+	}
 	if err := e.checkPool(m); err != nil {
+		return err
+	}
+	e.noticeRestart()
+	if err := e.settle(ctx); err != nil {
 		return err
 	}
 	err := e.warmUp(ctx)
@@ -83,6 +91,7 @@ func (e *execution) prepare(ctx context.Context) error {
 		if _, err := e.Identify(ctx); err != nil {
 			return err
 		}
+		e.fresh = true
 	}
 	if e.prompts != nil {
 		return nil

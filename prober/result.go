@@ -105,6 +105,7 @@ type Run struct {
 	Status   Status
 	Reason   Reason // set unless accepted
 	Message  string // one sentence for people, bounded, free of secrets
+	Deploy   string // short hash of what the server says that it runs, "" where it does not tell
 	Plan     Plan   // the plan that was carried out
 	Sample   Sample
 	Legs     []Leg // every request of the run in order of sending, the pre-roll left out

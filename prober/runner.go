@@ -41,6 +41,14 @@ type Runner struct {
 	load       LoadReader      // nil where the server offers none
 	prompts    *promptSource   // nil until the first run
 	memory     memory
+
+	deploy    Deploy
+	signs     lifeSigns // as last told by the server's pages
+	lastSigns lifeSigns // at the end of the last run
+	lost      bool      // the last runs failed as if there were no server
+	unsettled bool      // the server is not warm yet
+	shortTTFT float64   // seconds; of a short prompt in the last run while it is not
+	settling  int       // runs since then
 }
 
 // NewRunner makes the runner of a target; it sends nothing. load may be nil.
@@ -69,14 +77,27 @@ func (r *Runner) Identify(ctx context.Context) (inference.Facts, error) {
 		}
 	}
 	r.noteLimits(facts)
-	if facts.Model != r.facts.Model || facts.ServerVersion != r.facts.ServerVersion {
-		r.prompts, r.memory = nil, newMemory() // another tokenizer, another speed
-	}
+	r.takeSettings(facts)
 	if facts.TokenIDs != r.facts.TokenIDs {
 		r.prompts = nil
 	}
 	r.facts, r.identified = facts, time.Now()
 	return facts, nil
+}
+
+// takeSettings sees whether the server runs something else than before: another tokenizer perhaps, another speed for sure.
+func (r *Runner) takeSettings(facts inference.Facts) {
+	deploy, changed := r.deploy.next(facts.Settings, time.Now())
+	another := r.facts.Model != "" && (facts.Model != r.facts.Model || facts.ServerVersion != r.facts.ServerVersion)
+	if len(changed) > 0 {
+		level.Info(r.logger).Log("msg", "the server runs something else", "target", r.target.Name, "deploy", deploy.ID,
+			"previous_deploy", r.deploy.ID, "changed", listing(changed))
+	}
+	if another || len(changed) > 0 {
+		r.prompts, r.memory = nil, newMemory()
+		r.unsettle()
+	}
+	r.deploy, r.signs.started = deploy, facts.Started
 }
 
 // identifyAgain is how long the server is believed to be what it was, unless it fails.
@@ -86,6 +107,9 @@ const identifyAgain = time.Hour
 func (r *Runner) isIdentified() bool {
 	return !r.identified.IsZero() && time.Since(r.identified) < identifyAgain
 }
+
+// Deploy is what the target was last seen to run.
+func (r *Runner) Deploy() Deploy { return r.deploy }
 
 // Facts are what Identify last learnt; zero before.
 func (r *Runner) Facts() inference.Facts { return r.facts }
@@ -112,6 +136,10 @@ func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Ru
 	}
 	e.conclude(ctx, e.measure(ctx))
 	e.notePool()
+	e.run.Deploy = r.deploy.ID
+	if e.after != nil {
+		r.lastSigns.counters = countersOf(*e.after)
+	}
 	e.run.Duration = time.Since(started) - e.waited
 	level.Debug(r.logger).Log("msg", "run ended", "target", r.target.Name, "rung", rung, "run", e.run.ID,
 		"status", e.run.Status, "reason", e.run.Reason, "detail", e.run.Message, "duration", e.run.Duration)

@@ -32,6 +32,7 @@ type Scheduler struct {
 	run      RunFunc
 	observer RunObserver
 	logger   log.Logger
+	age      func(Target, Rung) (time.Duration, bool) // since the last run of an earlier process; nil for none
 
 	mu      sync.Mutex // guards what follows, all of each server but its signal, and all of each slot but what says otherwise
 	servers map[string]*server

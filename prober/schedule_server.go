@@ -41,7 +41,7 @@ func (s *Scheduler) Add(targets []Target) {
 			sv = &server{changed: make(chan struct{}, 1), ledger: newLedger(now)}
 			s.servers[t.Server] = sv
 		}
-		slots := slotsOf(t, now)
+		slots := s.resumed(slotsOf(t, now), now)
 		for _, sl := range slots {
 			sl.account = sv.ledger.open(accountKey{t.Name, sl.rung}, t.weight(sl.rung))
 		}

@@ -39,11 +39,19 @@ func (llamaCpp) describe(ctx context.Context, c *Client, list modelList, f *Fact
 		} `json:"default_generation_settings"`
 		Slots int    `json:"total_slots"`
 		Build string `json:"build_info"`
+		Path  string `json:"model_path"`
+		Type  string `json:"model_ftype"`
 	}
 	if c.getJSON(ctx, "/props", &props) == nil {
 		f.ServerVersion, f.Replicas = props.Build, props.Slots
 		f.ContextLimit = props.Defaults.Context // of one slot, which is what one request can use
 		f.speculative(props.Defaults.Speculative)
+		for name, value := range map[string]string{
+			"version": props.Build, "model_path": props.Path, "model_ftype": props.Type, "total_slots": known(props.Slots),
+			"n_ctx": known(props.Defaults.Context), "speculative": string(props.Defaults.Speculative),
+		} {
+			f.Settings.put(name, value)
+		}
 	}
 	if f.ContextLimit == 0 && len(list.Data) > 0 {
 		f.ContextLimit = list.Data[0].Meta.Context

@@ -42,6 +42,7 @@ func (lmDeploy) describe(ctx context.Context, c *Client, _ modelList, f *Facts) 
 	if err != nil {
 		return
 	}
+	f.Started = started(page)
 	for line := range bytes.Lines(page) {
 		if !bytes.HasPrefix(line, []byte("lmdeploy:spec_decode_num_drafts_total")) {
 			continue

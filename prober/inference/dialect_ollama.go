@@ -33,6 +33,20 @@ func (ollama) leg(api API, s session, r Request) (legRequest, error) {
 // loaded with at most.
 func (ollama) describe(ctx context.Context, c *Client, _ modelList, f *Facts) {
 	f.ServerVersion = c.version(ctx, "/api/version")
+	f.Settings.put("version", f.ServerVersion)
+	var pulled struct {
+		Models []struct {
+			Name   string `json:"name"`
+			Digest string `json:"digest"`
+		} `json:"models"`
+	}
+	if c.getJSON(ctx, "/api/tags", &pulled) == nil {
+		for _, m := range pulled.Models {
+			if m.Name == f.Model {
+				f.Settings.put("digest", m.Digest)
+			}
+		}
+	}
 	var loaded struct {
 		Models []struct {
 			Name    string `json:"name"`

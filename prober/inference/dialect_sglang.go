@@ -101,13 +101,52 @@ func (sglang) describe(ctx context.Context, c *Client, _ modelList, f *Facts) {
 	if json.Unmarshal(page, &args) != nil && args.Version == "" {
 		return
 	}
+	f.Settings.pick(page, sglangSettings())
 	if len(args.States) > 0 {
 		// The scheduler's copy holds what the settings came out as; it leaves out what is not its own.
 		effective := args
 		_ = json.Unmarshal(firstState(page), &effective)
 		args = effective
+		came := Settings{}
+		came.pick(firstState(page), sglangSettings())
+		for name, value := range came {
+			if value != notSet {
+				f.Settings[name] = value
+			}
+		}
 	}
 	args.describe(f)
+	f.Attention = attention(f.Settings)
+	if page, err := c.get(ctx, "/model_info"); err == nil {
+		f.Settings.pick(page, []string{"weight_version"}) // weights may be exchanged without a restart
+	}
+}
+
+// sglangSettings are the arguments that decide what is run and how fast.
+func sglangSettings() []string {
+	return []string{
+		"version", "model_path", "tokenizer_path", "revision", "served_model_name", "load_format", "quantization", "dtype", "kv_cache_dtype",
+		"context_length", "page_size", "chunked_prefill_size", "max_prefill_tokens", "enable_mixed_chunk", "stream_interval",
+		"tp_size", "pp_size", "dp_size", "ep_size", "enable_dp_attention", "disaggregation_mode",
+		"attention_backend", "prefill_attention_backend", "decode_attention_backend", "sampling_backend", "mm_attention_backend",
+		"moe_runner_backend", "moe_a2a_backend", "fp8_gemm_runner_backend", "enable_torch_compile", "disable_cuda_graph", "cuda_graph_max_bs",
+		"triton_attention_num_kv_splits", "num_continuous_decode_steps", "disable_overlap_schedule", "schedule_policy",
+		"disable_radix_cache", "enable_hierarchical_cache", "hicache_storage_backend",
+		"speculative_algorithm", "speculative_draft_model_path", "speculative_draft_model_revision", "speculative_num_steps",
+		"speculative_eagle_topk", "speculative_num_draft_tokens", "speculative_attention_mode", "speculative_draft_attention_backend",
+		"speculative_dflash_block_size", "speculative_dflash_enable_ddtree", "speculative_ddtree_block_size", "speculative_ddtree_budget",
+		"speculative_draft_window_size",
+	}
+}
+
+// attention is the backend that decodes.
+func attention(s Settings) string {
+	for _, name := range []string{"decode_attention_backend", "attention_backend"} {
+		if backend := s[name]; backend != "" && backend != notSet {
+			return backend
+		}
+	}
+	return ""
 }
 
 // firstState is the first element of internal_states.

@@ -27,6 +27,7 @@ func (trtLLM) leg(api API, s session, r Request) (legRequest, error) {
 
 func (trtLLM) describe(ctx context.Context, c *Client, _ modelList, f *Facts) {
 	f.ServerVersion = c.version(ctx, "/version")
+	f.Settings.put("version", f.ServerVersion)
 }
 
 // tokenize has no say in special tokens.

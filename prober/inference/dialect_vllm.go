@@ -34,6 +34,8 @@ func (vllm) leg(api API, s session, r Request) (legRequest, error) {
 
 func (vllm) describe(ctx context.Context, c *Client, _ modelList, f *Facts) {
 	f.ServerVersion = c.version(ctx, "/version")
+	f.Settings.put("version", f.ServerVersion)
+	f.Settings.put("max_model_len", known(f.ContextLimit))
 	page, err := c.get(ctx, "/metrics")
 	if err != nil || !bytes.Contains(page, []byte("\nvllm:")) {
 		return
@@ -43,6 +45,8 @@ func (vllm) describe(ctx context.Context, c *Client, _ modelList, f *Facts) {
 	if bytes.Contains(page, []byte("\nvllm:spec_decode_num_drafts")) {
 		f.Speculation, f.BlockSize = "speculative", 0
 	}
+	f.Settings.put("speculation", f.Speculation)
+	f.Started = started(page)
 	for line := range strings.Lines(string(page)) {
 		labels, ok := strings.CutPrefix(line, "vllm:cache_config_info{")
 		if !ok {
@@ -52,6 +56,9 @@ func (vllm) describe(ctx context.Context, c *Client, _ modelList, f *Facts) {
 		f.PageSize, _ = strconv.Atoi(labelValue(labels, "block_size"))
 		f.KVPoolTokens = vllmPool(labels)
 		f.PrefixCache = map[string]string{"True": "on", "true": "on", "False": "off", "false": "off"}[labelValue(labels, "enable_prefix_caching")]
+		for _, name := range []string{"block_size", "cache_dtype", "enable_prefix_caching", "sliding_window", "cpu_offload_gb"} {
+			f.Settings.put(name, labelValue(labels, name))
+		}
 	}
 }
 
@@ -73,6 +80,32 @@ func vllmPool(labels string) int {
 
 func (vllm) tokenize(s session, text string, special bool) (string, map[string]any) {
 	return "/tokenize", map[string]any{"model": s.model, "prompt": text, "add_special_tokens": special}
+}
+
+// started is when the process behind a page of metrics says that it was started, in Unix seconds; 0 where it does not tell, or
+// tells of several.
+func started(page []byte) float64 {
+	var at float64
+	for line := range bytes.Lines(page) {
+		value, ok := bytes.CutPrefix(line, []byte("process_start_time_seconds "))
+		if !ok {
+			continue
+		}
+		seconds, err := strconv.ParseFloat(strings.TrimSpace(string(value)), 64)
+		if err != nil || at > 0 {
+			return 0
+		}
+		at = seconds
+	}
+	return at
+}
+
+// known is a number as a setting; "" for 0, which is not known.
+func known(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // labelValue is the value of a label in the text form of a sample's labels, "" where it has none.

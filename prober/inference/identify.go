@@ -16,9 +16,11 @@ import (
 // maxPage bounds an answer that is no leg, in bytes; patience how long one is waited for: a server can be busy with a long
 // forward pass before it answers.
 const (
-	maxPage  = 16 << 20
-	maxName  = 4096 // of a model, in bytes
-	patience = 30 * time.Second
+	maxPage = 16 << 20
+	maxName = 4096 // of a model, in bytes
+	// latestStart is in the year 2286.
+	latestStart = 1e10
+	patience    = 30 * time.Second
 )
 
 // modelList is the answer of /v1/models.
@@ -49,7 +51,7 @@ func (l modelList) owner() string {
 
 // pick finds the configured model, by its name or else by what it was loaded from, or the first one where none is
 // configured. An adapter has the context of the model that it adapts.
-func (l modelList) pick(configured string) (model string, context int, ok bool) {
+func (l modelList) pick(configured string) (picked modelCard, ok bool) {
 	for _, fits := range []func(modelCard) bool{
 		func(m modelCard) bool { return m.named() && (configured == "" || m.ID == configured) },
 		func(m modelCard) bool { return m.named() && m.Root == configured },
@@ -60,11 +62,12 @@ func (l modelList) pick(configured string) (model string, context int, ok bool) 
 		}
 		m := l.Data[i]
 		if m.Context == 0 && m.Parent != "" {
-			_, m.Context, _ = modelList{slices.Delete(slices.Clone(l.Data), i, i+1)}.pick(m.Parent)
+			adapted, _ := modelList{slices.Delete(slices.Clone(l.Data), i, i+1)}.pick(m.Parent)
+			m.Context = adapted.Context
 		}
-		return m.ID, m.Context, true
+		return m, true
 	}
-	return "", 0, false
+	return modelCard{}, false
 }
 
 // Identify finds out what the server is and what it offers, never by overflowing it. Errors are *Error.
@@ -79,15 +82,9 @@ func (c *Client) Identify(ctx context.Context) (Facts, error) {
 			d = candidate
 		}
 	}
-	f := Facts{Dialect: d.name(), API: c.options.API}
-	for _, m := range list.Data {
-		if m.named() {
-			f.Models = append(f.Models, m.ID)
-		}
-	}
-	var ok bool
-	if f.Model, f.ContextLimit, ok = list.pick(c.options.Model); !ok {
-		return Facts{}, &Error{Class: ModelNotFound, Status: http.StatusOK, Message: oneLine(missingModel(c.options.Model, f.Models), nil)}
+	f, err := c.listed(d, list)
+	if err != nil {
+		return Facts{}, err
 	}
 	if f.API == AutoAPI {
 		f.API = d.apis()[0]
@@ -112,6 +109,45 @@ func (c *Client) Identify(ctx context.Context) (Facts, error) {
 	return f, nil
 }
 
+// listed begins the facts with what the list of models says.
+func (c *Client) listed(d dialect, list modelList) (Facts, error) {
+	f := Facts{Dialect: d.name(), API: c.options.API, Settings: Settings{}}
+	for _, m := range list.Data {
+		if m.named() {
+			f.Models = append(f.Models, m.ID)
+		}
+	}
+	picked, ok := list.pick(c.options.Model)
+	if !ok {
+		return Facts{}, &Error{Class: ModelNotFound, Status: http.StatusOK, Message: oneLine(missingModel(c.options.Model, f.Models), nil)}
+	}
+	f.Model, f.ContextLimit = picked.ID, picked.Context
+	f.Settings.listed(picked)
+	return f, nil
+}
+
+// Glance asks a server that Identify has recognised once more what it runs, and nothing else: it costs a few short answers.
+// Of the facts that it gives, those that only Identify learns are missing. Errors are *Error.
+func (c *Client) Glance(ctx context.Context) (Facts, error) {
+	c.mu.Lock()
+	d := c.dialect
+	c.mu.Unlock()
+	if d == nil {
+		return c.Identify(ctx)
+	}
+	list, err := c.models(ctx)
+	if err != nil {
+		return Facts{}, err
+	}
+	f, err := c.listed(d, list)
+	if err != nil {
+		return Facts{}, err
+	}
+	d.describe(ctx, c, list, &f)
+	f.believe()
+	return f, nil
+}
+
 // believe leaves out what cannot be: it is not known.
 func (f *Facts) believe() {
 	for _, n := range []*int{&f.ContextLimit, &f.MaxPrompt, &f.KVPoolTokens, &f.PageSize, &f.BlockSize, &f.Replicas, &f.StreamEvery} {
@@ -122,7 +158,10 @@ func (f *Facts) believe() {
 	if f.BlockSize > mostOvershoot {
 		f.BlockSize = 0
 	}
-	f.ServerVersion, f.Speculation = oneLine(f.ServerVersion, nil), oneLine(f.Speculation, nil)
+	f.ServerVersion, f.Speculation, f.Attention = oneLine(f.ServerVersion, nil), oneLine(f.Speculation, nil), oneLine(f.Attention, nil)
+	if !(f.Started > 0 && f.Started < latestStart) {
+		f.Started = 0
+	}
 }
 
 // models reads the list of models. Where the model is configured, a server needs none: some gateways have no list, and a

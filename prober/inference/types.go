@@ -47,6 +47,9 @@ type Facts struct {
 	Replicas      int      // data-parallel ranks behind the URL
 	StreamEvery   int      // steps that the server gathers into one chunk (stream interval)
 	PrefixCache   string   // "on", "off", "" unknown
+	Attention     string   // attention backend as the server names it
+	Settings      Settings // how it was started; empty where it does not tell
+	Started       float64  // Unix seconds at which it says that it was started
 	TokenIDs      bool     // prompts may be lists of token ids
 	Tokenizer     bool     // the server has a tokenize endpoint
 }

@@ -1,0 +1,55 @@
+package state
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+func TestPins(t *testing.T) {
+	dir := t.TempDir()
+	if err := EditPins(dir, func(View) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("pins without a state: %v", err)
+	}
+	repinned := make(chan struct{}, 100)
+	s, out := open(t, Options{Dir: dir, Repinned: func() { repinned <- struct{}{} }})
+	s.SetActive(map[string]string{"k": "a"})
+	s.save()
+	var all sync.WaitGroup
+	for i := range 20 { // at once: none is lost
+		all.Go(func() {
+			err := EditPins(dir, func(v View) error {
+				if v.Pins["k"] == nil {
+					v.Pins["k"] = map[int]Pin{}
+				}
+				v.Pins["k"][1024*(i+1)] = Pin{Target: "a", Step: float64(i + 1), At: at}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if !s.readPins() || len(s.Pinned("k")) != 20 || s.Pinned("k")[2048] != 2 || s.readPins() {
+		t.Errorf("%v", s.Pinned("k"))
+	}
+	if err := EditPins(dir, func(v View) error { clear(v.Pins["k"]); return errors.New("no") }); err == nil || s.readPins() {
+		t.Error("a failed edit changes something")
+	}
+	if err := EditPins(dir, func(v View) error { clear(v.Pins["k"]); return nil }); err != nil || !s.readPins() || len(s.Pinned("k")) != 0 {
+		t.Errorf("%v, %v", err, s.Pinned("k"))
+	}
+	if err := os.WriteFile(filepath.Join(dir, pinnedName), []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s.readPins() || out.count("cannot be read") != 1 {
+		t.Errorf("the log says %s", out)
+	}
+	if err := EditPins(dir, func(View) error { return nil }); err == nil {
+		t.Error("damaged pins are overwritten")
+	}
+}
