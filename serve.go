@@ -239,7 +239,7 @@ func (f *fleet) replace(ctx context.Context, targets []prober.Target) (change, e
 	}
 	f.pages.SetTargets(targets)
 	f.setActive()
-	f.scheduler.Add(fresh)
+	f.scheduler.Add(fresh, f.past(fresh))
 	f.planAll(func(prober.Target) bool { return true })
 	return change{begun: len(fresh), ended: len(gone), kept: kept}, nil
 }

@@ -16,9 +16,6 @@ func (f *fleet) keepWith(store *state.Store) {
 		store.SetRung(f.current()[target].target.StateKey(), int(rung), s)
 		store.Sync(context.Background()) // which is bounded, and must not end before a run that was broken off is on disk
 	})
-	f.scheduler.Resume(func(t prober.Target, r prober.Rung) (time.Duration, bool) {
-		return store.Age(store.Target(t.StateKey()).Rungs[int(r)].Attempted)
-	})
 }
 
 // restore gives a target that begins what is kept of it.
@@ -28,6 +25,23 @@ func (f *fleet) restore(m member) {
 	m.runner.Restore(kept.Server)
 	f.series.Restore(m.target.Name, kept, f.store.Age)
 	f.series.SetPinned(m.target.Name, f.store.Pinned(key))
+}
+
+// past lists the last runs that an earlier process made of targets.
+func (f *fleet) past(targets []prober.Target) []prober.Past {
+	var past []prober.Past
+	now := time.Now()
+	for _, t := range targets {
+		for context, kept := range f.store.Target(t.StateKey()).Rungs {
+			if age, known := f.store.Age(kept.Attempted); known {
+				past = append(past, prober.Past{
+					Target: t.Name, Rung: prober.Rung(context), Started: now.Add(-age),
+					Took: time.Duration(kept.Duration * float64(time.Second)),
+				})
+			}
+		}
+	}
+	return past
 }
 
 // setActive tells the store which targets there are.

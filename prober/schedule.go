@@ -32,7 +32,6 @@ type Scheduler struct {
 	run      RunFunc
 	observer RunObserver
 	logger   log.Logger
-	age      func(Target, Rung) (time.Duration, bool) // since the last run of an earlier process; nil for none
 
 	mu      sync.Mutex // guards what follows, all of each server but its signal, and all of each slot but what says otherwise
 	servers map[string]*server
@@ -69,7 +68,7 @@ type slot struct {
 // every run and of every due time that was missed, by several goroutines at once.
 func NewScheduler(targets []Target, run RunFunc, observer RunObserver, logger log.Logger) *Scheduler {
 	s := &Scheduler{run: run, observer: observer, logger: logger, servers: map[string]*server{}}
-	s.Add(targets)
+	s.Add(targets, nil)
 	return s
 }
 

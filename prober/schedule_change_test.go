@@ -42,7 +42,7 @@ func TestChange(t *testing.T) {
 			}, func(ctx context.Context, s *Scheduler, d *diary) {
 				for range 10 {
 					time.Sleep(30 * time.Minute)
-					s.Add([]Target{comes})
+					s.Add([]Target{comes}, nil)
 					time.Sleep(30 * time.Minute)
 					s.Remove(ctx, []string{"comes"})
 					before := len(d.of("comes", 1024, Accepted))
@@ -113,12 +113,12 @@ func TestDebtOutlivesTarget(t *testing.T) {
 			t.Error("a goroutine serves a server without targets")
 		}
 		s.mu.Unlock()
-		s.Add(target("a"))
-		s.Add(target("b")) // owes nothing
+		s.Add(target("a"), nil)
+		s.Add(target("b"), nil) // owes nothing
 		time.Sleep(time.Hour)
 		s.Remove(ctx, []string{"a", "b"})
 		time.Sleep(25 * time.Hour)
-		s.Add(nil)
+		s.Add(nil, nil)
 		if len(s.servers) != 0 {
 			t.Error("a server on which nothing ran for a day is not forgotten")
 		}
@@ -143,7 +143,7 @@ func TestChangeAtOnce(t *testing.T) {
 	}, func(ctx context.Context, s *Scheduler, d *diary) {
 		for i := range 500 {
 			name := fmt.Sprint(i)
-			s.Add([]Target{testTarget(name, fmt.Sprint(i%3), 1, map[Rung]time.Duration{1024: time.Second})})
+			s.Add([]Target{testTarget(name, fmt.Sprint(i%3), 1, map[Rung]time.Duration{1024: time.Second})}, nil)
 			time.Sleep(time.Duration(i%7) * 300 * time.Millisecond)
 			s.Remove(ctx, []string{name})
 			told := d.count()

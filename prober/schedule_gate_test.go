@@ -205,9 +205,9 @@ func TestRecall(t *testing.T) {
 		now := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
 		defer cancel()
-		s := NewScheduler([]Target{target}, func(ctx context.Context, t Target, r Rung) Run { return fakeRun(ctx, t, r, time.Second) },
+		s := NewScheduler(nil, func(ctx context.Context, t Target, r Rung) Run { return fakeRun(ctx, t, r, time.Second) },
 			d, log.NewNopLogger())
-		s.Recall([]Past{
+		s.Add([]Target{target}, []Past{
 			{"a", 131072, now.Add(-time.Hour), 2 * time.Minute},    // 6000 s at 2 %
 			{"a", 1024, now.Add(-time.Minute), time.Second},        // paid for before it is due
 			{"gone", 1024, now.Add(-time.Minute), 2 * time.Minute}, // not scheduled
@@ -225,8 +225,8 @@ func TestRecall(t *testing.T) {
 		if first := d.of("a", 1024, Accepted)[0].Started.Sub(now); first != 4*time.Minute {
 			t.Errorf("1k ran after %v", first)
 		}
-		s = NewScheduler([]Target{target}, nil, d, log.NewNopLogger())
-		s.Recall([]Past{{"a", 1024, time.Now().Add(time.Hour), time.Second}}) // the clock was set back
+		s = NewScheduler(nil, nil, d, log.NewNopLogger())
+		s.Add([]Target{target}, []Past{{"a", 1024, time.Now().Add(time.Hour), time.Second}}) // the clock was set back
 		if due := time.Until(s.NextDue("a", 1024)); due != 5*time.Minute {
 			t.Errorf("1k is due in %v", due)
 		}

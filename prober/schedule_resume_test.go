@@ -16,12 +16,12 @@ func TestResume(t *testing.T) {
 		ages := map[Rung]time.Duration{1024: 10 * time.Minute, 4096: time.Hour, 8192: 4*time.Hour - time.Second}
 		d := &diary{}
 		s := NewScheduler(nil, func(ctx context.Context, t Target, r Rung) Run { return fakeRun(ctx, t, r, time.Millisecond) }, d, log.NewNopLogger())
-		s.Resume(func(t Target, r Rung) (time.Duration, bool) {
-			age, known := ages[r]
-			return age, known && t.Name == "a"
-		})
 		start := time.Now()
-		s.Add([]Target{target})
+		var past []Past
+		for rung, age := range ages {
+			past = append(past, Past{"a", rung, start.Add(-age), 0})
+		}
+		s.Add([]Target{target}, past)
 		for rung, want := range map[Rung]time.Duration{1024: 4 * time.Hour, 4096: 5 * time.Minute, 8192: 4 * time.Hour} {
 			if got := s.EffectiveInterval("a", rung); got > want+time.Minute {
 				t.Errorf("%s: the time away makes the interval %v", rung, got)

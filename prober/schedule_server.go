@@ -25,8 +25,9 @@ type turn struct {
 	ended  chan struct{} // closed once the observer knows
 }
 
-// Add schedules more targets, whose names must be new. Their due times count from now.
-func (s *Scheduler) Add(targets []Target) {
+// Add schedules more targets, whose names must be new. Their due times count from now, but for the rungs that an earlier process
+// has run: past may be nil.
+func (s *Scheduler) Add(targets []Target, past []Past) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -41,12 +42,15 @@ func (s *Scheduler) Add(targets []Target) {
 			sv = &server{changed: make(chan struct{}, 1), ledger: newLedger(now)}
 			s.servers[t.Server] = sv
 		}
-		slots := s.resumed(slotsOf(t, now), now)
+		slots := slotsOf(t, now)
 		for _, sl := range slots {
 			sl.account = sv.ledger.open(accountKey{t.Name, sl.rung}, t.weight(sl.rung))
 		}
 		sv.slots = slices.Concat(sv.slots, slots)
-		s.wake(sv)
+	}
+	s.recall(past, now)
+	for _, t := range targets {
+		s.wake(s.servers[t.Server])
 	}
 }
 

@@ -89,14 +89,14 @@ func (w *week) all() []Target {
 func (w *week) live(t *testing.T, during time.Duration, act func(*Scheduler)) {
 	ctx, cancel := context.WithTimeout(t.Context(), during)
 	defer cancel()
-	s := NewScheduler(w.all(), w.run, w.diary, log.NewNopLogger())
+	s := NewScheduler(nil, w.run, w.diary, log.NewNopLogger())
 	var past []Past
 	for _, r := range w.diary.runs {
 		if r.Status != Skipped {
 			past = append(past, Past{r.Target, r.Rung, r.Started, r.Duration})
 		}
 	}
-	s.Recall(past)
+	s.Add(w.all(), past)
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
 	if act != nil {
@@ -119,7 +119,7 @@ func TestWeek(t *testing.T) {
 			for range 5 { // a target that is changed again and again must not run its whole ladder each time
 				time.Sleep(5 * time.Hour)
 				s.Remove(t.Context(), []string{"t04", "t05"})
-				s.Add([]Target{w.targets["t04"], w.targets["t05"]})
+				s.Add([]Target{w.targets["t04"], w.targets["t05"]}, nil)
 			}
 		})
 		w.live(t, 2*day-10*time.Minute, nil)
