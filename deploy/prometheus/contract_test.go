@@ -16,6 +16,8 @@ func alerts() []string {
 	return []string{
 		"LongCtxStepTimeGrowth", "LongCtxStepTimeGrowthWide", "LongCtxStepSlopeGrowth", "LongCtxStepInterceptGrowth",
 		"LongCtxPrefillThroughputDrop", "LongCtxAcceptanceCollapse", "LongCtxFailing", "LongCtxNoCleanMeasurement",
+		"LongCtxStepTimeSuperlinear", "LongCtxRungUnreachable", "LongCtxContextLimitShrank", "LongCtxContextExceedsKVPool",
+		"LongCtxBudgetExhausted", "LongCtxNoisyMeasurement", "LongCtxEngineMetricsDown",
 		"LongCtxOverdue", "LongCtxExporterDown", "LongCtxExporterAbsent", "LongCtxConfigReloadFailed",
 	}
 }

@@ -24,6 +24,15 @@ func watchers() map[string][]string {
 		"LongCtxStepInterceptGrowth":                   {"intercept"},
 		"LongCtxPrefillThroughputDrop":                 {"prefill"},
 		"LongCtxAcceptanceCollapse":                    {"acceptance"},
+		"LongCtxStepTimeSuperlinear":                   {"superlinear"},
+		"LongCtxRungUnreachable":                       {"reach"},
+		"LongCtxContextLimitShrank":                    {"limit"},
+		"LongCtxContextExceedsKVPool":                  {"pool"},
+		"LongCtxBudgetExhausted":                       {"info"},
+		"LongCtxNoisyMeasurement":                      {"noise"},
+		"LongCtxEngineMetricsDown":                     {"info"},
+		"target_context:longctx_step_expected_seconds": {"superlinear"},
+		"target:longctx_target_max_context_tokens":     {"limit", "advertised"},
 		"LongCtxFailing":                               {"failing"},
 		"LongCtxNoCleanMeasurement":                    {"unmeasured"},
 		"LongCtxStepTimeGrowthWide":                    {"wide"},
@@ -181,6 +190,8 @@ func parts() [][2]string {
 		{"longctx_probe_last_success_timestamp_seconds\n  or ", ""},
 		{"unless target_context:longctx_probe_last_success_timestamp_seconds:max1d", ""},
 		{"and max without (context, rung) (target_context:longctx_step_seconds:growth) > 1.1", ""},
+		{"and max without (instance, pod) (longctx_target_up) == 1", ""},
+		{"unless\n  max without (instance, pod) (longctx_rung_context_tokens)\n  > ignoring (context, rung) group_left () max without (instance, pod) (longctx_target_max_context_tokens)", ""},
 	}
 }
 
