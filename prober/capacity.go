@@ -8,32 +8,6 @@ import (
 	"longctx_exporter/prober/inference"
 )
 
-// fit shortens the prompt by at most 2 % where the server's limits ask for it, or skips the rung.
-func (e *execution) fit(m int) error {
-	const shortening = 1.02
-	e.length = int(e.rung)
-	for _, l := range []struct {
-		reason Reason
-		what   string
-		stated int // 0 unknown
-		beside int // tokens that must find room beside the prompt
-	}{
-		{ExceedsContext, "context limit", e.facts.ContextLimit, 1 + m + e.facts.BlockSize},
-		{ExceedsContext, "longest prompt", e.facts.MaxPrompt, 0},
-		{ExceedsPool, "KV pool", e.facts.KVPoolTokens, 1 + m + e.facts.BlockSize},
-	} {
-		room := l.stated - l.beside
-		switch {
-		case l.stated == 0 || e.length <= room:
-		case float64(e.rung) <= shortening*float64(room):
-			e.length = room
-		default:
-			return skip(l.reason, "%d prompt tokens and %d to decode do not fit the server's %s of %d tokens", e.rung, m+1, l.what, l.stated)
-		}
-	}
-	return nil
-}
-
 // noteLimits tells when a server that was known takes longer or only shorter prompts than before.
 func (r *Runner) noteLimits(now inference.Facts) {
 	for _, l := range []struct {

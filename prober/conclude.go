@@ -14,10 +14,11 @@ func (e *execution) conclude(ctx context.Context, err error) {
 	s := &e.run.Sample
 	if err == nil {
 		e.remember()
+		e.noteTaken()
 		return
 	}
 	v := verdictOf(ctx, err)
-	if v.status == Failed && !e.noteLimit(err) {
+	if v.status == Failed && v.reason != Reason(inference.ContextOverflow) {
 		e.identified = time.Time{} // it may come back as another
 		e.lost = e.lost || loses(err)
 	}
@@ -53,18 +54,6 @@ func (e *execution) remember() {
 	if e.learnt.step > 0 {
 		e.memory.rungs[e.rung] = e.learnt
 	}
-}
-
-// noteLimit takes a limit that the server named while refusing a prompt, so that it is not asked again in vain.
-func (e *execution) noteLimit(err error) bool {
-	var wire *inference.Error
-	if !errors.As(err, &wire) || wire.Class != inference.ContextOverflow {
-		return false
-	}
-	if wire.Limit > 0 && wire.Limit < int(e.rung) {
-		e.facts.MaxPrompt = wire.Limit
-	}
-	return true
 }
 
 // bounded cuts a message for people to a length that fits a log line.

@@ -76,6 +76,7 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 	}
 	if err != nil {
 		e.noteHang(leg)
+		e.noteRefusal(b.tokens, err)
 		return leg, err
 	}
 	if n := response.PromptTokens; n != nil && (kind == preRoll || float64(*n) >= truncation*float64(b.tokens)) {

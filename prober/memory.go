@@ -18,6 +18,7 @@ type memory struct {
 	canaries      []canary               // of the last runs
 	coldLegs      map[Rung]int           // of the last run
 	pool          poolMemory
+	refused       refusal // of the last prompt that was too long
 }
 
 // rungMemory is what the last clean sample of a rung says about the next.

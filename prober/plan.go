@@ -30,8 +30,8 @@ func (e *execution) measure(ctx context.Context) error {
 	if err := e.prepare(ctx); err != nil {
 		return err
 	}
-	m := e.decodeTokens(e.memory.rungs[e.rung])
-	if err := e.fit(m); err != nil {
+	m, err := e.fitted(e.decodeTokens(e.memory.rungs[e.rung]))
+	if err != nil {
 		return err
 	}
 	if err := e.waitUntilIdle(ctx); err != nil {
@@ -48,7 +48,7 @@ func (e *execution) measure(ctx context.Context) error {
 	if err := e.settle(ctx); err != nil {
 		return err
 	}
-	err := e.warmUp(ctx)
+	err = e.warmUp(ctx)
 	if e.adapts(ctx, err) {
 		err = e.warmUp(ctx)
 	}
@@ -306,17 +306,6 @@ func (e *execution) warmPair(ctx context.Context, c coldPrefill, run, m int) (pa
 		}
 		e.decode = nil // the counters hold steps of a leg that is not used
 	}
-}
-
-// roomForDecode is the largest M that fits the server's limits beside the prompt.
-func (e *execution) roomForDecode() int {
-	room := mostDecodeTokens
-	for _, limit := range []int{e.facts.ContextLimit, e.facts.KVPoolTokens} {
-		if limit > 0 {
-			room = min(room, limit-e.length-1-e.facts.BlockSize)
-		}
-	}
-	return room
 }
 
 // expectedLong predicts how long a long leg takes; 0 where the rung was never measured.

@@ -77,6 +77,7 @@ func (r *Runner) Identify(ctx context.Context) (inference.Facts, error) {
 		}
 	}
 	r.noteLimits(facts)
+	r.forgetRefusal(facts)
 	r.takeSettings(facts)
 	if facts.TokenIDs != r.facts.TokenIDs {
 		r.prompts = nil

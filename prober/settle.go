@@ -104,6 +104,7 @@ func (e *execution) noticeRestart() {
 		return
 	}
 	level.Info(e.logger).Log("msg", "the server was started anew", "target", e.target.Name, "seen", why)
+	e.memory.refused = refusal{}
 	e.unsettle()
 }
 

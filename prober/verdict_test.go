@@ -19,6 +19,22 @@ import (
 // onServer runs a rung, or several, against a server of the given configuration whose answers pass through change.
 func onServer(t *testing.T, c simserver.Config, target Target, change func(http.Handler) http.Handler, rungs ...Rung) (runs []Run, kinds []string) {
 	t.Helper()
+	target.Ladder = rungs
+	withRunner(t, c, target, change, func(t *testing.T, runner *Runner) {
+		for _, r := range rungs {
+			runs = append(runs, runner.Run(t.Context(), r, func(p Progress) {
+				if p.Ended {
+					kinds = append(kinds, fmt.Sprintf("%s %d", p.Kind, p.MaxTokens))
+				}
+			}))
+		}
+	})
+	return runs, kinds
+}
+
+// withRunner lets a runner loose on a simulated server that change, where set, stands before.
+func withRunner(t *testing.T, c simserver.Config, target Target, change func(http.Handler) http.Handler, do func(*testing.T, *Runner)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c.Seed = 3
 		sim, err := simserver.New(c)
@@ -33,7 +49,6 @@ func onServer(t *testing.T, c simserver.Config, target Target, change func(http.
 		server := &http.Server{Handler: handler}
 		go func() { _ = server.Serve(listener) }()
 		target.Name, target.URL, target.Precision, target.Dial = "t", "http://server.invalid", 0.03, listener.Dial
-		target.Ladder = rungs
 		if target.Plan == "" {
 			target.Plan = AutoPlan
 		}
@@ -41,20 +56,13 @@ func onServer(t *testing.T, c simserver.Config, target Target, change func(http.
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range rungs {
-			runs = append(runs, runner.Run(t.Context(), r, func(p Progress) {
-				if p.Ended {
-					kinds = append(kinds, fmt.Sprintf("%s %d", p.Kind, p.MaxTokens))
-				}
-			}))
-		}
+		do(t, runner)
 		runner.Close()
 		_ = server.Close()
 		_ = listener.Close()
 		sim.Close()
 		synctest.Wait()
 	})
-	return runs, kinds
 }
 
 // usage answers each completion with one chunk of text and the given usage.
