@@ -56,8 +56,9 @@ func TestReadmeConfigurations(t *testing.T) {
 var commands = map[string]string{
 	"sweep": "--url --model --ladder --output --output-file --resume --host --port --ctx --config.file --target --plan " +
 		"--decode-tokens --precision --timeout --api",
-	"serve": "--config.file --demo --web.listen-address --web.config.file",
-	"check": "--config.file",
+	"serve":    "--config.file --demo --web.listen-address --web.config.file",
+	"check":    "--config.file",
+	"baseline": "--storage.path --target --rung",
 }
 
 func TestReadmeCommands(t *testing.T) {
