@@ -353,6 +353,46 @@ func (h *HTTPConfig) UnmarshalYAML(unmarshal func(any) error) error {
 	return fmt.Errorf("http: %w", err)
 }
 
+// MarshalYAML hides also what the library shows: the values of headers and what is sent to a token endpoint may be secrets.
+func (h HTTPConfig) MarshalYAML() (any, error) {
+	type plain HTTPConfig
+	shown := plain(h)
+	if h.HTTPHeaders != nil {
+		shown.HTTPHeaders = &config.Headers{Headers: map[string]config.Header{}}
+		for name, header := range h.HTTPHeaders.Headers {
+			header.Values = hidden(header.Values)
+			shown.HTTPHeaders.Headers[name] = header
+		}
+	}
+	if h.OAuth2 != nil {
+		o := *h.OAuth2
+		o.EndpointParams = maps.Clone(o.EndpointParams)
+		for name := range o.EndpointParams {
+			o.EndpointParams[name] = secretToken
+		}
+		o.TokenURL = publicURL(o.TokenURL)
+		shown.OAuth2 = &o
+	}
+	return shown, nil
+}
+
+// secretToken stands for a secret, as the library has it.
+const secretToken = "<secret>"
+
+// publicURL is a URL without what may log somebody in: password and query.
+func publicURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return secretToken
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "xxxxx"
+	}
+	return u.Redacted()
+}
+
+func hidden(values []string) []string { return slices.Repeat([]string{secretToken}, len(values)) }
+
 // client gives the checked configuration, or the library's default where none is given.
 func (h *HTTPConfig) client() (config.HTTPClientConfig, error) {
 	c := config.DefaultHTTPClientConfig
