@@ -248,10 +248,14 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 		Intervals:    intervals(ladder, t.Intervals, outer.Intervals),
 		Weights:      rungWeights(ladder, t.Weights, outer.Weights),
 		QuietHours:   slices.Clone(t.QuietHours),
+		Needle:       true,
 		SLO:          t.SLO.at(ladder),
 	}
 	if t.QuietHours == nil {
 		out.QuietHours = slices.Clone(outer.QuietHours)
+	}
+	if plant := cmp.Or(t.Needle, outer.Needle); plant != nil {
+		out.Needle = *plant
 	}
 	if allow := cmp.Or(t.AllowEviction, outer.AllowEviction); allow != nil {
 		out.AllowEviction = *allow

@@ -62,6 +62,13 @@ type ProbeConfig struct {
 	// Example: true
 	// Refused: sometimes
 	AllowEviction *bool `yaml:"allow_eviction,omitempty"`
+	// Needle plants a fact in the text of each prompt and asks for it when the run is over and its prompt still cached: whether the
+	// answer holds it is exported, never judged. It costs one more request of 16 output tokens (32 of chat), a twentieth of a run.
+	//
+	// Default: `true`
+	// Example: false
+	// Refused: sometimes
+	Needle *bool `yaml:"needle,omitempty"`
 	// Precision is the wanted relative standard error of the step time. The finer it is, the more a run repeats.
 	//
 	// Unit: share of the step time

@@ -37,7 +37,7 @@ func (e *execution) fitted(m int) (int, error) {
 
 // fit shortens the prompt by at most 2 % where the server's limits ask for it, or skips the rung.
 func (e *execution) fit(m int) error {
-	output := 1 + m + e.facts.BlockSize
+	output := 1 + max(m, e.recallRoom()) + e.facts.BlockSize
 	e.length = int(e.rung)
 	for _, l := range []struct {
 		reason Reason

@@ -16,6 +16,7 @@ const (
 	preRoll = "pre-roll"
 	cold    = "cold"
 	warm    = "warm"
+	recall  = "recall" // asks for the planted fact
 )
 
 // execution is one run while it goes on.
@@ -33,6 +34,7 @@ type execution struct {
 	decode   *Load         // between prefills and long legs, for the growth of step counters; nil where that is not known
 	after    *Load         // after the run
 	canaries []canary      // before and after the run, where the server tells nothing of its load
+	needle   *needle       // planted in the prompts of this run; nil for none
 	learnt   rungMemory    // what the pairs say about the next run of this rung
 }
 
@@ -66,7 +68,7 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 	if errors.As(err, &wire) {
 		leg.ErrorClass, leg.Error = wire.Class, wire.Message
 	}
-	if kind != preRoll {
+	if kind == cold || kind == warm {
 		e.run.Legs = append(e.run.Legs, leg)
 		e.run.Sample.Buffered = e.run.Sample.Buffered || e.buffered(leg)
 	}
@@ -197,7 +199,7 @@ func bySeconds(a, b Leg) int { return cmp.Compare(shortSeconds(a), shortSeconds(
 func (e *execution) coldLeg(ctx context.Context, run int) (Leg, built, error) {
 	const tries = 3
 	for try := 1; ; try++ {
-		b, err := e.prompts.build(e.length)
+		b, err := e.prompts.build(e.length, e.needle)
 		if err != nil {
 			return Leg{}, b, err
 		}

@@ -125,7 +125,7 @@ func (e *execution) warmUp(ctx context.Context) error {
 // preRoll sends a short request that is not measured. Only one that was not answered is an error: whatever else is wrong with
 // the answer, it has done its work.
 func (e *execution) preRoll(ctx context.Context) (Leg, error) {
-	b, err := e.prompts.build(min(preRollTokens, e.length))
+	b, err := e.prompts.build(min(preRollTokens, e.length), nil)
 	if err != nil {
 		return Leg{}, err
 	}
@@ -156,6 +156,7 @@ func (e *execution) decodeTokens(seen rungMemory) int {
 // the short one of a cold pair, so that prefill is not paid a third time at the next run.
 func (e *execution) triplePlan(ctx context.Context, m int) error {
 	e.run.Plan = Triple
+	e.plantNeedle(ctx)
 	c, err := e.coldLegs(ctx, false)
 	if err != nil {
 		return err
@@ -174,7 +175,12 @@ func (e *execution) triplePlan(ctx context.Context, m int) error {
 	if err != nil {
 		return err
 	}
-	return e.evaluate(ctx, c, pairs)
+	if err := e.evaluate(ctx, c, pairs); err != nil {
+		return err
+	}
+	e.compareFirstTokens(c, pairs)
+	e.askForNeedle(ctx, c)
+	return nil
 }
 
 // pairPlan is a short and a long cold leg, each with a nonce of its own.
@@ -236,7 +242,7 @@ func (e *execution) moreDecodeTokens(p pairLegs, m int) int {
 
 // longCold sends the long leg of a cold pair.
 func (e *execution) longCold(ctx context.Context, short Leg, m int) (Leg, error) {
-	b, err := e.prompts.build(e.length)
+	b, err := e.prompts.build(e.length, e.needle)
 	if err != nil {
 		return Leg{}, err
 	}

@@ -18,14 +18,17 @@ const promptSeed = 1
 type promptSource struct {
 	ids  *prompt.IDs
 	text *prompt.Text
+
+	question []int32 // ids of the question for a needle; nil until one was planted
 }
 
 // built is one prompt, ready to send by every leg that shares it.
 type built struct {
 	prompt inference.Prompt
-	text   string // "" for ids
-	tokens int    // wanted length
-	salt   string // namespace of the prefix cache
+	text   string  // "" for ids
+	ids    []int32 // nil for text
+	tokens int     // wanted length
+	salt   string  // namespace of the prefix cache
 }
 
 func newPromptSource(ctx context.Context, c *inference.Client, f inference.Facts, ladder []Rung) (*promptSource, error) {
@@ -39,21 +42,67 @@ func newPromptSource(ctx context.Context, c *inference.Client, f inference.Facts
 	return &promptSource{ids: ids}, nil
 }
 
-// build makes a prompt that no cache has seen: its nonce stands in its first tokens.
-func (s *promptSource) build(tokens int) (built, error) {
+// build makes a prompt that no cache has seen: its nonce stands in its first tokens. The needle may be nil.
+func (s *promptSource) build(tokens int, n *needle) (built, error) {
 	nonce := rand.Uint64()
 	b := built{tokens: tokens, salt: fmt.Sprintf("longctx-%016x", nonce)}
+	if n == nil {
+		n = &needle{}
+	}
 	if s.ids == nil {
-		b.text = s.text.Build(tokens, nonce)
+		b.text = s.text.Plant(tokens, nonce, n.fact.Sentence, n.depth)
 		b.prompt = inference.TextPrompt(b.text)
 		return b, nil
 	}
-	ids, err := s.ids.Build(tokens, nonce)
-	if err != nil {
+	var err error
+	if b.ids, err = s.ids.Plant(tokens, nonce, n.ids, n.depth); err != nil {
 		return built{}, err
 	}
-	b.prompt = inference.IDPrompt(ids)
+	b.prompt = inference.IDPrompt(b.ids)
 	return b, nil
+}
+
+// needle is a fact that is planted in the prompts of one run.
+type needle struct {
+	fact  prompt.Fact
+	ids   []int32 // of its sentence, where prompts are made of ids
+	depth float64
+}
+
+// thread makes a new needle, with the server's tokenizer where prompts are made of ids.
+func (s *promptSource) thread(ctx context.Context, c *inference.Client) (*needle, error) {
+	n := &needle{fact: prompt.NewFact(rand.Uint64()), depth: rand.Float64()}
+	if s.ids == nil {
+		return n, nil
+	}
+	var err error
+	if s.question == nil {
+		if s.question, err = bareIDs(ctx, c, n.fact.Question); err != nil {
+			return nil, err
+		}
+	}
+	n.ids, err = bareIDs(ctx, c, "\n\n"+n.fact.Sentence)
+	return n, err
+}
+
+func bareIDs(ctx context.Context, c *inference.Client, text string) ([]int32, error) {
+	ids, bos, err := c.Tokenize(ctx, text)
+	if len(ids) > 0 && ids[0] == bos {
+		ids = ids[1:]
+	}
+	return ids, err
+}
+
+// ask makes the prompt that asks for what was planted in another: the server has all but its end in its cache.
+func (s *promptSource) ask(b built, n *needle) built {
+	asked := built{tokens: b.tokens, salt: b.salt}
+	if s.ids == nil {
+		asked.prompt = inference.TextPrompt(b.text + n.fact.Question)
+		return asked
+	}
+	asked.prompt = inference.IDPrompt(slices.Concat(b.ids, s.question))
+	asked.tokens += len(s.question)
+	return asked
 }
 
 // learn tells the source how many tokens the server counted for a text prompt.

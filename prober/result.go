@@ -112,6 +112,11 @@ type Run struct {
 
 	Evicted *float64 // cached tokens, of whoever, that the server's KV pool gave up for the run before; nil is not known
 
+	// Needle is the answer to the question for what was planted in the prompt; nil where it was not asked or not answered.
+	Needle *Needle
+	// FirstTokens compares the first tokens of the answers to one prompt, which are the same at temperature 0.
+	FirstTokens FirstTokens
+
 	Confirmation bool // asked for beside the schedule, to confirm what was seen
 }
 
@@ -138,10 +143,22 @@ type Sample struct {
 	Buffered        bool // the answer came in one burst: chunk stamps and TTFT mean nothing
 }
 
+// Needle is what became of the question for a planted fact, which is asked when an accepted run is over.
+type Needle struct {
+	Found bool // the answer holds the fact
+	Leg   Leg
+}
+
+// FirstTokens are the answers to a cached prompt that were held against that to the same prompt before it was cached.
+type FirstTokens struct {
+	Compared  int
+	Different int // of those: single ones are usual where numerics depend on the batch
+}
+
 // Leg is one request as it went, for people and for the JSON of a sweep.
 type Leg struct {
 	Run        int    // 1, 2, …: which pair of the run it belongs to
-	Kind       string // "cold" or "warm"
+	Kind       string // "cold" or "warm"; "recall" for the question after the run
 	MaxTokens  int
 	Response   inference.Response
 	ErrorClass inference.Class

@@ -20,7 +20,7 @@ type LoadReaderFor func(Target, inference.Facts) (LoadReader, error)
 type Progress struct {
 	Rung      Rung
 	Run       int    // 1, 2, …: which pair of the run
-	Kind      string // "pre-roll", "cold" or "warm"
+	Kind      string // "pre-roll", "cold", "warm" or "recall"
 	MaxTokens int
 	Started   time.Time
 	Expected  time.Duration // 0 not known

@@ -35,6 +35,7 @@ type Target struct {
 
 	Weights       PerRung[float64] // parts of the budget, relative to one another; 0 is 1
 	QuietHours    []QuietHours     // in which no run starts
+	Needle        bool             // a fact is planted in prompts and asked for after the run
 	AllowEviction bool             // a run may push what others have cached out of the server's KV pool
 
 	HTTP        config.HTTPClientConfig

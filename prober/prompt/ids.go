@@ -101,6 +101,12 @@ func (b *IDs) Longest() int { return len(b.ids) }
 // the former in common at their beginning, so no prefix cache serves one with the other; prompts of one length end alike. The
 // nonce's ids are plain text, since special ones mean things to servers.
 func (b *IDs) Build(tokens int, nonce uint64) ([]int32, error) {
+	return b.Plant(tokens, nonce, nil, 0)
+}
+
+// Plant makes the prompt of Build with a fact's ids at a depth from 0, right behind the nonce, to 1, before the end that all
+// prompts share. Its length is that of Build: the fact takes the place of as much text.
+func (b *IDs) Plant(tokens int, nonce uint64, fact []int32, depth float64) ([]int32, error) {
 	if tokens < leastIDs || tokens > len(b.ids) {
 		return nil, fmt.Errorf("a prompt of %d tokens is outside of %d to %d, what the prompt text allows", tokens, leastIDs, len(b.ids))
 	}
@@ -114,7 +120,13 @@ func (b *IDs) Build(tokens int, nonce uint64) ([]int32, error) {
 		prompt = append(prompt, b.drawn[x%n])
 		x /= n
 	}
-	return append(prompt, b.ids[len(b.ids)-(tokens-len(prompt)):]...), nil
+	rest := tokens - len(prompt) - len(fact)
+	if rest < len(fact) {
+		return nil, fmt.Errorf("a fact of %d tokens does not fit a prompt of %d", len(fact), tokens)
+	}
+	text := b.ids[len(b.ids)-rest:]
+	at := int(depth * float64(max(0, rest-commonEnd)))
+	return slices.Concat(prompt, text[:at], fact, text[at:]), nil
 }
 
 // scramble spreads nonces, which may be consecutive, over all of 64 bits, one to one (the finaliser of splitmix64).

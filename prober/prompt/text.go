@@ -40,9 +40,19 @@ func NewText(seed uint64) *Text { return &Text{seed: seed} }
 // Build makes a prompt of about the given number of tokens, as near as the observations so far allow: a line of eight words
 // that the nonce picks, and the end of the prose, from the beginning of a sentence where that is near enough. Different nonces give
 // different lines.
-func (b *Text) Build(tokens int, nonce uint64) string {
-	want := b.weightFor(float64(tokens))
-	tolerance := float64(tokens) / 1000
+func (b *Text) Build(tokens int, nonce uint64) string { return b.Plant(tokens, nonce, "", 0) }
+
+// Plant makes the prompt of Build with a fact, which ends in an empty line, between two paragraphs: at a depth from 0, right
+// behind the nonce, to 1, before the end that all prompts share. The fact takes the place of as much prose.
+func (b *Text) Plant(tokens int, nonce uint64, fact string, depth float64) string {
+	prose := b.prose(b.weightFor(float64(tokens))-weigh(fact), float64(tokens)/1000)
+	before := len(prose) - int(float64(len(prose))*min(1, commonEnd/float64(tokens)))
+	at := paragraphBefore(prose, int(depth*float64(before)))
+	return nonceLine(nonce) + prose[:at] + fact + prose[at:]
+}
+
+// prose is the end of the text with the wanted weight, cut at a sentence where one begins within the tolerance.
+func (b *Text) prose(want, tolerance float64) string {
 	var parts []string
 	for i := 0; ; i++ {
 		block := b.block(i)
@@ -53,7 +63,6 @@ func (b *Text) Build(tokens int, nonce uint64) string {
 		want -= block.weight
 		parts = append(parts, block.text)
 	}
-	parts = append(parts, nonceLine(nonce))
 	slices.Reverse(parts)
 	return strings.Join(parts, "")
 }

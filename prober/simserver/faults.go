@@ -29,6 +29,10 @@ type Faults struct {
 	OvershootBudget bool    // the last step's block is returned whole
 	Degenerate      bool    // the text is a loop and each step commits a whole block
 
+	SeenEnds       int     // of longer prompts only so many tokens at either end are read; nothing tells
+	Window         int     // attention reaches back so many tokens only
+	FlipFirstToken float64 // probability that an answer begins with another token than the prompt asks for
+
 	HangOnMaxTokens1 bool // requests for one token are never answered
 	WarmupSlow       int  // so many requests after the start take three times as long
 
@@ -44,7 +48,7 @@ type Faults struct {
 func (f Faults) validate() error {
 	for name, p := range map[string]float64{
 		"CacheHitCold": f.CacheHitCold, "PartialEvict": f.PartialEvict, "MergeChunks": f.MergeChunks,
-		"ErrorMidStream": f.ErrorMidStream, "ResetMidStream": f.ResetMidStream, "EarlyStop": f.EarlyStop,
+		"ErrorMidStream": f.ErrorMidStream, "ResetMidStream": f.ResetMidStream, "EarlyStop": f.EarlyStop, "FlipFirstToken": f.FlipFirstToken,
 	} {
 		if !(p >= 0 && p <= 1) {
 			return fmt.Errorf("fault %s must be a probability from 0 to 1, not %v", name, p)

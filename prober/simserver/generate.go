@@ -54,6 +54,7 @@ func (s *instance) newCall(r *http.Request, b *body, ids []int32, chat bool) *ca
 // budget settles how many tokens the answer may have and where the model would stop by itself.
 func (s *instance) budget(c *call, asked int, ignoreEOS bool) {
 	c.maxTokens = asked
+	c.reply = s.recall(c.prompt)
 	if limit := s.config.Faults.ClampMaxTokens; limit > 0 {
 		c.maxTokens = min(c.maxTokens, limit)
 	}
@@ -63,6 +64,9 @@ func (s *instance) budget(c *call, asked int, ignoreEOS bool) {
 	}
 	if p := s.config.Faults.EarlyStop; p > 0 && c.maxTokens > 2 && rng.Float64() < p {
 		c.stopAt = 1 + rng.IntN(c.maxTokens-1)
+	}
+	if p := s.config.Faults.FlipFirstToken; p > 0 && rng.Float64() < p {
+		c.reply = s.tok.encode(" well")
 	}
 }
 

@@ -27,7 +27,8 @@ type job struct {
 	asked      int // prompt tokens as they were sent, before any cut
 
 	rng      *rand.Rand
-	textSeed uint64 // decides the continuation: the same for the same prompt
+	reply    []int32 // what the answer begins with, nil as the seed has it
+	textSeed uint64  // decides the continuation: the same for the same prompt
 
 	received, scheduled, firstToken, finished time.Time
 

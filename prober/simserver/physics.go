@@ -77,7 +77,11 @@ func (e *engine) nextTokens(j *job, n int) []int32 {
 		if e.faults.Degenerate {
 			at = 0
 		}
-		j.output = append(j.output, e.words[at])
+		token := e.words[at]
+		if i < len(j.reply) {
+			token = j.reply[i]
+		}
+		j.output = append(j.output, token)
 	}
 	return j.output[from:len(j.output):len(j.output)]
 }

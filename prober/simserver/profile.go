@@ -35,6 +35,9 @@ type Profile struct {
 	SlowShare      float64 // probability that a request runs in the slow mode
 	SlowFactor     float64 // by which its decode steps are slower
 
+	RecallShort float64 // probability of answering a question for a fact in the prompt rightly, at context 0
+	RecallLong  float64 // the same at 192k and above; between, the two are mixed linearly
+
 	Algorithm   string    // speculation as the server names it, "" none
 	AcceptShort []float64 // probability of committing exactly i+1 tokens in a step, at context 0
 	AcceptLong  []float64 // the same at AcceptRange tokens and above; between, the two are mixed linearly
@@ -73,6 +76,7 @@ func profiles() []Profile {
 		ResidualSeconds: 0.050, ResidualSD: 0.005,
 		// 144 ms at 5,500 tokens (with the mean length of a short answer) and 3.0 s at 196,608.
 		StepBase: 0.0598, StepSlope: 1.4955e-5, StepSD: 0.05, FirstStepExtra: 0.5,
+		RecallShort: 1, RecallLong: 1,
 		Algorithm:   "DDTREE",
 		AcceptShort: spikedGeometric(16, 0.724, 0.03), // mean 3.9
 		AcceptLong:  spikedGeometric(16, 0.515, 0.01), // mean 2.2
@@ -165,6 +169,9 @@ func (p Profile) validate() error {
 	}
 	if len(p.AcceptShort) != len(p.AcceptLong) {
 		return fmt.Errorf("profile %q: the two acceptance laws differ in block size", p.Name)
+	}
+	if !(p.RecallShort >= 0 && p.RecallShort <= 1 && p.RecallLong >= 0 && p.RecallLong <= 1) {
+		return fmt.Errorf("profile %q: probabilities of recall must be from 0 to 1", p.Name)
 	}
 	for _, law := range [][]float64{p.AcceptShort, p.AcceptLong} {
 		if err := checkLaw(law); err != nil {

@@ -58,6 +58,7 @@ func Run(ctx context.Context, o Options) (exitCode int) {
 	if err := o.check(); err != nil {
 		return o.fail(err)
 	}
+	o.Target.Needle = false // what it tells is a change, which a single pass has no past to see by
 	r, err := prober.NewRunner(o.Target, o.LoadReader, o.Logger)
 	if err != nil {
 		return o.fail(err)
