@@ -93,6 +93,13 @@ const (
 	stepFitError  = "longctx_step_fit_error_ratio"
 	stepFitRungs  = "longctx_step_fit_rungs"
 
+	needleFound       = "longctx_needle_found"
+	needleChecks      = "longctx_needle_checks_total"
+	needleMisses      = "longctx_needle_misses_total"
+	needleMissesInRow = "longctx_needle_consecutive_misses"
+	firstTokenChecks  = "longctx_first_token_checks_total"
+	firstTokenMisses  = "longctx_first_token_mismatches_total"
+
 	sloEvents    = "longctx_slo_events_total"
 	sloThreshold = "longctx_slo_threshold_seconds"
 
@@ -130,6 +137,7 @@ func Catalogue() []Metric {
 		{"Confirmed by three clean measurements", confirmedMetrics()},
 		{"Baselines", baselineMetrics()},
 		{"Step time against context length", fitMetrics()},
+		{"Right answers", needleMetrics()},
 		{"Objectives", sloMetrics()},
 		{"Tokens and cost", costMetrics()},
 		{"The engine's own account", engineMetrics()},
@@ -311,6 +319,32 @@ func fitMetrics() []Metric {
 			Help: "Largest distance of a fresh rung's step time from the line through all of them, in parts of that step time; absent below three.",
 		},
 		{Name: stepFitRungs, Type: Gauge, Labels: perTarget(), Help: "Number of fresh rungs that the line of the step time rests on; absent below three."},
+	}
+}
+
+func needleMetrics() []Metric {
+	return []Metric{
+		{
+			Name: needleFound, Type: Gauge, Labels: perRung(),
+			Help: "Whether the answer to the latest question for the fact planted in the prompt held it: 1 if so, 0 if not; absent before the first and once it is 2.5 intervals old. Small and base models may never find it: only a change tells something.",
+		},
+		{
+			Name: needleChecks, Type: Counter, Labels: perRung(),
+			Help: "Number of answers to the question for the fact planted in the prompt; it is asked after an accepted run whose prompt is cached.",
+		},
+		{Name: needleMisses, Type: Counter, Labels: perRung(), Help: "Number of answers to the question for the fact planted in the prompt that did not hold it."},
+		{
+			Name: needleMissesInRow, Type: Gauge, Labels: perRung(),
+			Help: "Number of answers to the question for the planted fact that did not hold it since the latest one that did; absent before the first answer.",
+		},
+		{
+			Name: firstTokenChecks, Type: Counter, Labels: perRung(),
+			Help: "Number of answers to a cached prompt whose first token was held against that of the answer when the prompt was computed, at temperature 0.",
+		},
+		{
+			Name: firstTokenMisses, Type: Counter, Labels: perRung(),
+			Help: "Number of answers in longctx_first_token_checks_total that began with another token. Numerics that depend on the batch make single ones; a rise shows a cache that gives back something else than was computed.",
+		},
 	}
 }
 

@@ -125,6 +125,7 @@ func (p page) outcome(r *rung) {
 	if r.reachable != nil {
 		p.gauge(rungReachable, truth(*r.reachable), r.labels)
 	}
+	p.recall(r)
 	for _, o := range r.objectives {
 		p.objective(o)
 	}

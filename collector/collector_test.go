@@ -168,6 +168,21 @@ func stories() []story {
 			c.ObserveRun(accepted("ct200", rung8k)) // the next triple leaves the comparison standing
 		}},
 		{name: "deployed", do: deploys},
+		{name: "recalled", do: func(c *Collector) {
+			for i, found := range []bool{true, false, false} {
+				run := accepted("ct200", rung8k)
+				run.Needle, run.FirstTokens = &prober.Needle{Found: found, Leg: run.Legs[1]}, prober.FirstTokens{Compared: 4, Different: i / 2}
+				c.ObserveRun(run)
+			}
+			run := accepted("ct200", rung128k)
+			run.Needle = &prober.Needle{Found: true}
+			c.ObserveRun(run)
+			c.ObserveRun(ended("ct200", rung8k, prober.Rejected, prober.Contended))
+			time.Sleep(12*time.Minute + 31*time.Second)
+			run = accepted("ct200", rung64k)
+			run.Needle = &prober.Needle{Found: true}
+			c.ObserveRun(run)
+		}},
 		{name: "rejected", do: func(c *Collector) { c.ObserveRun(ended("ct200", rung8k, prober.Rejected, prober.Contended)) }},
 		{name: "failed", do: func(c *Collector) {
 			c.ObserveRun(accepted("ct200", rung8k))
@@ -287,7 +302,7 @@ func full(t testing.TB) *Collector {
 	pair := accepted("ct200", rung8k)
 	pair.Plan = prober.Pair
 	evicted := 4096.0
-	pair.Evicted = &evicted
+	pair.Evicted, pair.Needle = &evicted, &prober.Needle{Found: true}
 	c.ObserveRun(pair)
 	c.SetEngine("ct200", engineSnapshot())
 	return c

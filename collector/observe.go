@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"slices"
 	"time"
 
 	"longctx_exporter/prober"
@@ -25,6 +26,7 @@ func (t *target) observe(run prober.Run, keep Keeper) {
 	defer t.mu.Unlock()
 	r.record = next
 	t.count(r, run)
+	r.recall.take(run)
 	if run.Status != prober.Accepted {
 		return
 	}
@@ -84,7 +86,11 @@ func finished(reason prober.Reason) bool {
 // countPrompts adds the prompt tokens of every leg. Where the server does not tell how many were cached, those of a cold leg
 // were computed, for its nonce is new, unless the run was rejected for the contrary; those of a warm leg are not known.
 func (t *target) countPrompts(run prober.Run) {
-	for _, leg := range run.Legs {
+	legs := run.Legs
+	if run.Needle != nil {
+		legs = append(slices.Clip(legs), run.Needle.Leg)
+	}
+	for _, leg := range legs {
 		prompt, cached := leg.Response.PromptTokens, leg.Response.CachedTokens
 		switch {
 		case prompt == nil || *prompt < 0:

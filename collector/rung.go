@@ -30,6 +30,7 @@ type rung struct {
 
 	runs, failures, rejections, skips float64
 	verifySteps, completionTokens     float64
+	recall                            recall
 
 	record
 	baselines map[string][]*dto.LabelPair

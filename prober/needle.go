@@ -62,7 +62,7 @@ func (e *execution) askForNeedle(ctx context.Context, c coldPrefill) {
 	if leg.ErrorClass == "" && strings.TrimSpace(leg.Response.Text) != "" {
 		e.run.Needle = &Needle{Found: e.needle.fact.AnsweredBy(leg.Response.Text), Leg: leg}
 	}
-	e.settle(ctx, leg)
+	e.awaitCounted(ctx, leg)
 }
 
 // mayAsk says whether the question is cheap beside the run, which is not late, and fits the server's limits.
@@ -81,8 +81,8 @@ func (e *execution) mayAsk() bool {
 	return fits(e.facts.MaxPrompt, longest) && fits(e.facts.ContextLimit, whole) && fits(e.facts.KVPoolTokens, whole)
 }
 
-// settle waits until the server's counters show the question, so that the next run does not take it for somebody else's.
-func (e *execution) settle(ctx context.Context, asked Leg) {
+// awaitCounted waits until the server's counters show the question, so that the next run does not take it for somebody else's.
+func (e *execution) awaitCounted(ctx context.Context, asked Leg) {
 	if e.after == nil {
 		return
 	}

@@ -137,7 +137,7 @@ func (e *execution) settle(ctx context.Context) error {
 	}
 	var ttfts []float64
 	for range settleLegs {
-		b, err := e.prompts.build(min(settleTokens, int(slices.Min(e.target.Ladder))))
+		b, err := e.prompts.build(min(settleTokens, int(slices.Min(e.target.Ladder))), nil)
 		if err != nil {
 			return err
 		}
