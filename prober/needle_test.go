@@ -85,7 +85,7 @@ func TestNeedleFindsOut(t *testing.T) {
 		short, long int // found of twelve
 	}{
 		"sound":          {profile(t, "fast-8b"), simserver.Faults{}, 12, 12},
-		"middle is cut":  {profile(t, "fast-8b"), simserver.Faults{SeenEnds: 4000}, 12, 0},
+		"middle is cut":  {profile(t, "fast-8b"), simserver.Faults{SeenEnds: 100}, 12, 0},
 		"sliding window": {profile(t, "fast-8b"), simserver.Faults{Window: 4000}, 12, 0},
 		"fading":         {fading, simserver.Faults{}, 12, 5},
 		"base model":     {unable, simserver.Faults{}, 0, 0},
