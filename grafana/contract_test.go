@@ -1,12 +1,17 @@
 package grafana
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
 
 	"longctx_exporter/collector"
+	"longctx_exporter/prober"
 )
 
 // known is what can be queried: the labels of each series, and whether it is a counter.
@@ -28,16 +33,20 @@ func series(t *testing.T) known {
 	for _, m := range collector.Catalogue() {
 		if m.Type == collector.Histogram {
 			add(m.Name+"_bucket", true, append(slices.Clone(m.Labels), "instance", "le")...)
+			add(m.Name+"_sum", true, append(slices.Clone(m.Labels), "instance")...)
+			add(m.Name+"_count", true, append(slices.Clone(m.Labels), "instance")...)
 			continue
 		}
 		add(m.Name, m.Type == collector.Counter, append(slices.Clone(m.Labels), "instance")...)
 	}
-	families, err := collector.NewProcessRegistry().Gather()
+	process := collector.NewProcessRegistry()
+	collector.NewSaves(process, func() (time.Time, int) { return time.Now(), 0 })
+	families, err := process.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range families {
-		add(f.GetName(), false, "instance")
+		add(f.GetName(), f.GetType() == dto.MetricType_COUNTER, "instance")
 	}
 	for name := range rulesByName(t) {
 		if parts := strings.Split(name, ":"); len(parts) == 3 {
@@ -48,7 +57,7 @@ func series(t *testing.T) known {
 			add(name, false, slices.DeleteFunc(slices.Clone(base.labels), func(l string) bool { return l == "job" || l == "instance" })...)
 		}
 	}
-	add(alertsSeries, false, "alertname", "alertstate", "target", "model")
+	add(alertsSeries, false, "alertname", "alertstate", "severity", "target", "model")
 	return all
 }
 
@@ -57,7 +66,7 @@ var (
 	matchers  = regexp.MustCompile(`(\w+)(?:=~|!~|!=|=)"[^"]*"`)
 	groupings = regexp.MustCompile(`\b(?:by|without|on|ignoring|group_left|group_right) \(([^)]*)\)`)
 	counted   = regexp.MustCompile(`(?:increase|rate)\($`)
-	rest      = regexp.MustCompile(`\[[^\]]*\]|offset \w+|\b\d[\w.]*`)
+	rest      = regexp.MustCompile(`"[^"]*"|\[[^\]]*\]|offset \w+|\b\d[\w.]*`)
 	leftWords = regexp.MustCompile(`[a-zA-Z_]\w*\s*\(?`)
 )
 
@@ -112,6 +121,19 @@ func checkQuery(t *testing.T, all known, q located) {
 		if word := strings.TrimSpace(w); !strings.HasSuffix(word, "(") && !slices.Contains([]string{"and", "or", "unless"}, word) {
 			t.Errorf("%s: %s is asked for without what is chosen", q.where, word)
 		}
+	}
+}
+
+// The curve of real traffic knows the lengths of prompts by the collector's label.
+func TestBucketsOfTrafficAreTheCollectors(t *testing.T) {
+	var want []int
+	for _, r := range prober.DefaultLadder() {
+		if want = append(want, int(r)/1024); r.String() != fmt.Sprintf("%dk", int(r)/1024) {
+			t.Errorf("the length %d is called %s", r, r)
+		}
+	}
+	if got := contextBuckets(); !slices.Equal(got, want) {
+		t.Errorf("the dashboards have buckets of %dk, the collector of %dk", got, want)
 	}
 }
 

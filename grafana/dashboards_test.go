@@ -183,6 +183,18 @@ func valuesOf(d Dashboard) []located {
 	return all
 }
 
+func TestReadmeListsTheDashboards(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range Dashboards() {
+		if !strings.Contains(string(readme), "| `"+*d.Uid+"` | ") {
+			t.Errorf("README.md does not list the dashboard %s", *d.Uid)
+		}
+	}
+}
+
 func TestLinksLeadToDashboards(t *testing.T) {
 	uids := map[string]bool{}
 	for _, d := range Dashboards() {

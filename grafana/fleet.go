@@ -24,11 +24,11 @@ func fleetCounts() []dashboard.Panel {
 		number(panel{
 			title: "Alerts firing", unit: "none", empty: "0", width: 3, height: 4, thresholds: anyIs(orange),
 			about: about{
-				what: "Alerts of long-context probing that fire for what is selected.",
+				what: "Alerts of long-context probing that fire for what is selected, those of severity info left out.",
 				bad:  "Any. Alerts of the exporter itself come first, for they make the rest of this page silent.",
 				do:   "Open the alert's runbook; the lines in the graphs below show when it began.",
 			},
-			queries: []query{{expr: orZero("count(" + firing() + ")")}},
+			queries: []query{{expr: orZero("count(" + firing(`severity!="info"`) + ")")}},
 		}),
 		number(panel{
 			title: "Targets down", unit: "none", empty: noTargets, width: 3, height: 4, thresholds: anyIs(red),
@@ -73,7 +73,7 @@ func fleetWorst() []dashboard.Panel {
 			queries: []query{{expr: "max(" + slopeChangeQuery() + ")"}},
 		}),
 		number(panel{
-			title: "Lowest acceptance", unit: "suffix:tok/step", empty: noClean, width: 3, height: 4,
+			title: "Lowest acceptance", unit: unitAccept, empty: noClean, width: 3, height: 4,
 			about: about{
 				what: "Smallest confirmed number of tokens that a verify pass commits, bonus token included; 1 for targets without speculation.",
 				bad:  "Below 1.1 on a target that speculates: speculation costs more than it gives.",
@@ -81,15 +81,7 @@ func fleetWorst() []dashboard.Panel {
 			},
 			queries: []query{{expr: "min(" + ofRung(acceptFresh) + ")"}},
 		}),
-		number(panel{
-			title: "Rungs without a fresh value", unit: "none", empty: noTargets, width: 4, height: 4, thresholds: anyIs(orange),
-			about: about{
-				what: "Scheduled context lengths without a confirmed step time of the last 2.5 intervals.",
-				bad:  "More than just after a start, when three clean runs are still to come: nothing watches these lengths.",
-				do:   "See below which runs are no measurement, and why.",
-			},
-			queries: []query{{expr: orZero("count(" + withoutFresh() + ")")}},
-		}),
+		unwatched(),
 	}
 }
 
@@ -101,7 +93,7 @@ func ladder() dashboard.Panel {
 			bad:  "A coloured cell: the alert for it fires at the same number. An age over 2.5 intervals: the values beside it are gone or about to go.",
 			do:   "Compare the lines of one target: all slower, or only the long ones? Then open it.",
 		},
-		overrides: []dashboard.DashboardFieldConfigSourceOverrides{override("target", toContext())},
+		overrides: []dashboard.DashboardFieldConfigSourceOverrides{override("target", toDashboards())},
 	}
 	return rows(p, []column{
 		{
@@ -128,7 +120,7 @@ func fleetCurve() dashboard.Panel {
 			do:   openSignature,
 		},
 		queries:    []query{{ref: "now", expr: "max by (target, context) (" + ofRung(stepFresh) + ")"}},
-		transforms: curvePerTarget(),
+		transforms: curvePer("target", "context"),
 	})
 }
 
@@ -171,7 +163,7 @@ func identity() dashboard.Panel {
 			bad:  "Targets of one fleet that differ; a KV pool below the context limit, which no single request of that length fits.",
 			do:   "Bring the odd one in line, or split the fleet by model.",
 		},
-		overrides: []dashboard.DashboardFieldConfigSourceOverrides{override("target", toContext())},
+		overrides: []dashboard.DashboardFieldConfigSourceOverrides{override("target", toDashboards())},
 	}, []column{
 		{query: query{ref: "info", expr: "max by (target, model, served_model, dialect, server_version, spec_algorithm, prefix_cache) (" + ofTarget(targetInfo) + ")"}, name: "Identified", unit: "none"},
 		{query: query{ref: "limit", expr: "max by (target, model) (" + ofTarget(targetMaxContext) + ")"}, name: "Context limit", unit: "locale"},

@@ -2,13 +2,16 @@ package grafana
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
 const (
-	fleetUID   = "longctx-fleet"
-	contextUID = "longctx-context"
+	fleetUID       = "longctx-fleet"
+	contextUID     = "longctx-context"
+	speculationUID = "longctx-speculation"
+	probesUID      = "longctx-probes"
 
 	tag = "longctx"
 
@@ -68,8 +71,17 @@ func variable(name, label, values string, several bool) dashboard.VariableModel 
 }
 
 // firing selects the alerts of what is shown. An exporter that is down has no target, and one that is absent no job.
-func firing() string {
-	return alertsSeries + "{" + ourAlerts + `,job=~"$job|",model=~"$model|",target=~"$target|"}`
+func firing(matchers ...string) string {
+	all := append([]string{ourAlerts, `job=~"$job|",model=~"$model|",target=~"$target|"`}, matchers...)
+	return alertsSeries + "{" + strings.Join(all, ",") + "}"
+}
+
+// deploys are the times at which targets were first seen to run what they run, with what that is. Where two exporters tell of one
+// target, either will do.
+func deploys() string {
+	const what = "server_version, attention_backend, spec_algorithm, deploy"
+	return joined(ofTarget(targetDeployTime)) + " * on (target, model) group_left (" + what + ") topk by (target, model) (1, " +
+		"max by (target, model, " + what + ") (" + ofTarget(targetInfo) + "))"
 }
 
 func annotations() []dashboard.AnnotationQuery {
@@ -77,6 +89,12 @@ func annotations() []dashboard.AnnotationQuery {
 		{
 			Name: "Alerts", Enable: true, IconColor: red, Datasource: datasource(), Expr: new(firing()),
 			Step: new("1m"), TitleFormat: new("{{alertname}}"), TextFormat: new("{{target}} {{rung}}"), TagKeys: new("severity"),
+		},
+		{
+			Name: "Deploys", Enable: true, IconColor: "purple", Datasource: datasource(),
+			Expr: new(deploys() + " * 1000"), UseValueForTime: new(true),
+			Step: new("1m"), TitleFormat: new("{{target}} was deployed"), TextFormat: new("{{server_version}} {{attention_backend}} {{spec_algorithm}}"),
+			TagKeys: new("deploy"),
 		},
 		{
 			// By its own start, not by a change: an exporter that comes back elsewhere is a new series, which never changed.
@@ -87,8 +105,14 @@ func annotations() []dashboard.AnnotationQuery {
 	}
 }
 
-// toContext is a link from a row of a table to its target's dashboard.
-func toContext() dashboard.DynamicConfigValue {
+// toDashboards are links from a row of a table to its target's dashboards.
+func toDashboards() dashboard.DynamicConfigValue {
 	const url = "/d/%s?${datasource:queryparam}&${job:queryparam}&var-model=${__data.fields.model}&var-target=${__data.fields.target}&${__url_time_range}"
-	return property("links", []map[string]string{{"title": "Long context of this target", "url": fmt.Sprintf(url, contextUID)}})
+	link := func(title, uid string) map[string]string {
+		return map[string]string{"title": title, "url": fmt.Sprintf(url, uid)}
+	}
+	return property("links", []map[string]string{
+		link("Long context of this target", contextUID), link("Speculation of this target", speculationUID),
+		link("How this target is measured", probesUID),
+	})
 }

@@ -17,7 +17,7 @@ type Dashboard = dashboard.Dashboard //nolint:staticcheck // its successor is re
 
 // Dashboards are all dashboards. The file of each is named by its uid.
 func Dashboards() []Dashboard {
-	return []Dashboard{fleet(), longContext()}
+	return []Dashboard{fleet(), longContext(), speculation(), probes()}
 }
 
 // Encode writes a dashboard as Grafana's JSON, the same bytes each time.

@@ -48,12 +48,34 @@ func overTime(p panel, s *scale) dashboard.Panel {
 		lines(p, s), p.ranged(prometheus.PromQueryFormatTimeSeries))
 }
 
-const needsTrend = "Grafana 10.0 for the Trend panel. On Grafana 9 the table of rungs shows the same numbers."
+// bars counts events, hour by hour.
+func bars(p panel) dashboard.Panel {
+	c := lines(p, linear())
+	c.DrawStyle, c.ShowPoints, c.FillOpacity = new(common.GraphDrawStyleBars), new(common.VisibilityModeNever), new(80.0)
+	c.Stacking = &common.StackingConfig{Mode: new(common.StackingModeNormal), Group: new("A")}
+	built := p.build("timeseries", timeseries.Options{Legend: legend(common.LegendPlacementRight), Tooltip: tooltip()},
+		c, p.ranged(prometheus.PromQueryFormatTimeSeries))
+	built.Interval = new(runWindow)
+	return built
+}
+
+const needsTrend = "Grafana 10.0 for the Trend panel. On Grafana 9 the tables and the graphs over time show the same numbers."
 
 // overContext draws the latest values over the length of the context.
 func overContext(p panel) dashboard.Panel {
-	p.about.needs = needsTrend
 	p.overrides = append(p.overrides, override("context", property("unit", "locale")))
+	return curved(p)
+}
+
+// overCount draws the latest values over a number, the field of that name.
+func overCount(p panel, field string) dashboard.Panel {
+	p.overrides = append(p.overrides, override(field, property("unit", "none"), property("displayName", "tokens")))
+	return curved(p)
+}
+
+// curved draws the latest values over a number that is no time.
+func curved(p panel) dashboard.Panel {
+	p.about.needs = needsTrend
 	c := lines(p, linear())
 	c.LineInterpolation = new(common.LineInterpolationLinear)
 	return p.build("trend", trend.Options{Legend: legend(common.LegendPlacementBottom), Tooltip: tooltip()}, c, p.instant())
@@ -78,12 +100,12 @@ func curves(queries []query) []dashboard.DataTransformerConfig {
 // timeOf is the name of the time in the i-th joined query.
 func timeOf(i int) string { return "Time " + string(rune('1'+i)) }
 
-// curvePerTarget makes a column for each target out of one query by target and context.
-func curvePerTarget() []dashboard.DataTransformerConfig {
-	const rows = `context\target` // as the transformation names it
+// curvePer makes a column for each value of a label out of one query by that label and another, whose values are numbers.
+func curvePer(column, row string) []dashboard.DataTransformerConfig {
+	rows := row + `\` + column // as the transformation names it
 	return []dashboard.DataTransformerConfig{
 		transform("groupingToMatrix", map[string]string{
-			"rowField": "context", "columnField": "target", "valueField": "Value", "emptyValue": "null",
+			"rowField": row, "columnField": column, "valueField": "Value", "emptyValue": "null",
 		}),
 		toNumber(rows),
 		transform("sortBy", map[string]any{"fields": map[string]any{}, "sort": []any{map[string]string{"field": rows}}}),

@@ -14,7 +14,7 @@ import (
 
 // Units that Grafana knows or shows as a suffix. It shows an unknown one as text, which nobody notices.
 var units = map[string]bool{
-	"s": true, "percentunit": true, "none": true, "locale": true, unitRate: true, unitSlope: true, "suffix:tok/step": true,
+	"s": true, "percentunit": true, "none": true, "locale": true, unitRate: true, unitSlope: true, unitAccept: true, "suffix:x": true, "suffix:lines/s": true,
 }
 
 func TestDashboardFrame(t *testing.T) {
@@ -34,7 +34,7 @@ func TestDashboardFrame(t *testing.T) {
 		for _, a := range d.Annotations.List {
 			names = append(names, a.Name)
 		}
-		if strings.Join(names, ", ") != "Alerts, Exporter restarts" {
+		if strings.Join(names, ", ") != "Alerts, Deploys, Exporter restarts" {
 			t.Errorf("%s has annotations %q", *d.Uid, names)
 		}
 	}
@@ -152,6 +152,12 @@ func TestGapsStayGaps(t *testing.T) {
 			case c == nil:
 			case p.Type == "timeseries" || p.Type == "trend":
 				custom := c.Defaults.Custom.(common.GraphFieldConfig)
+				if *custom.DrawStyle == common.GraphDrawStyleBars {
+					if *p.Interval != runWindow {
+						t.Errorf("%s, %s counts hours at other steps", *d.Uid, *p.Title)
+					}
+					continue
+				}
 				want := common.LineInterpolationStepAfter
 				if p.Type == "trend" {
 					want = common.LineInterpolationLinear
@@ -214,6 +220,7 @@ func TestLinesHaveNames(t *testing.T) {
 var averageOfRatios = regexp.MustCompile(`avg[^()]*\([^()]*/`)
 
 func TestQueriesByRule(t *testing.T) {
+	all := series(t)
 	windows := []string{eventWindow, costWindow, stepWindow, "7d:1h"}
 	window := regexp.MustCompile(`\[([^\]]*)\]`)
 	selector := regexp.MustCompile(`[a-zA-Z_:][\w:]*\{[^}]*\}`)
@@ -228,12 +235,13 @@ func TestQueriesByRule(t *testing.T) {
 				if strings.HasPrefix(s, alertsSeries+"{") {
 					continue
 				}
-				if !strings.Contains(s, targetSelector) {
-					t.Errorf("%s: %s is not restricted to what is chosen", q.where, s)
-				}
 				name, _, _ := strings.Cut(s, "{")
-				if strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count") {
-					t.Errorf("%s: %s counts since the start", q.where, name)
+				chosen := targetSelector
+				if !slices.Contains(all[name].labels, "target") {
+					chosen = exporterSelector
+				}
+				if !strings.Contains(s, chosen) {
+					t.Errorf("%s: %s is not restricted to what is chosen", q.where, s)
 				}
 			}
 			if averageOfRatios.MatchString(q.expr) {

@@ -17,8 +17,8 @@ func longContext() Dashboard {
 			{"The curve", append([]dashboard.Panel{curve()}, figures()...)},
 			{"What changed", []dashboard.Panel{signature(), words("How to read the signature", reading, 10, 12), rungTable()}},
 			{"Steps", []dashboard.Panel{
-				stepsByRung(), growthByRung(), slopePanel("{{target}}", 8), interceptPanel("{{target}}", 8), fitPanel(),
-				acceptByRung(), decodePanel(rungName, 12),
+				stepsByRung(12), growthByRung(), slopePanel("{{target}}", 8), interceptPanel("{{target}}", 8), fitPanel(),
+				acceptByRung(12), decodePanel(rungName, 12),
 			}},
 			{"Single steps", []dashboard.Panel{stepHeatmap()}},
 			{"Prefill", []dashboard.Panel{ttftCurve(), prefillCurve(), ttftPanel(rungName, 12), prefillPanel(rungName, 12)}},
@@ -45,16 +45,17 @@ func curve() dashboard.Panel {
 		{ref: "usual", expr: "max by (context) (" + ofRung(stepMedian) + ")"},
 		{ref: "line", expr: "max by (context) (" + line() + ")"},
 		{ref: "predicted", expr: "max by (context) (" + joined(ofRung(stepExpected)) + ")"},
+		{ref: "before", expr: "max by (context) (" + previousStep() + ")"},
 	}
 	return overContext(panel{
 		title: "Step time by context", unit: "s", empty: noClean, width: 16, height: 12,
 		about: about{
-			what: "Seconds per decode step against context length: the latest fresh value (now), the median of the week before (usual), the line that slope and intercept give (line), and what the shorter rungs predict (predicted).",
+			what: "Seconds per decode step against context length: the latest fresh value (now), the median of the week before (usual), the line that slope and intercept give (line), what the shorter rungs predict (predicted), and the median of what was deployed before (before).",
 			bad:  "Now steeper than usual: cost that grows with context. Now lifted in parallel: cost that does not. Now above predicted at the long end: growth faster than a line.",
 			do:   "Read which of the two it is from the signature below, and act on its row.",
 		},
 		queries: queries, transforms: curves(queries),
-		overrides: []dashboard.DashboardFieldConfigSourceOverrides{dashed("usual"), dashed("line"), dashed("predicted")},
+		overrides: []dashboard.DashboardFieldConfigSourceOverrides{dashed("usual"), dashed("line"), dashed("predicted"), dashed("before")},
 	})
 }
 
@@ -141,7 +142,7 @@ func rungTable() dashboard.Panel {
 	return rows(panel{
 		title: "By rung", unit: "none", empty: noClean, width: 24, height: 9,
 		about: about{
-			what: "Latest fresh values of each context length and their change against the median of the week before; the numbers behind the curves.",
+			what: "Latest fresh values of each context length and their change against the median of the week before, of steps also against the deploy before and the line through the shorter rungs; the numbers behind the curves.",
 			bad:  "Changes that grow from line to line point at context; a change only in the last line at the KV pool.",
 			do:   "Compare with the signature's rows. Values without isolation proved may have been measured beside other requests.",
 		},
@@ -149,6 +150,8 @@ func rungTable() dashboard.Panel {
 		{query: query{ref: "step", expr: byRung("max", ofRung(stepFresh))}, name: "Step", unit: "s"},
 		{query: query{ref: "usual", expr: byRung("max", ofRung(stepMedian))}, name: "Step, usual", unit: "s"},
 		{query: query{ref: "growth", expr: byRung("max", stepChangeQuery())}, name: "Step, change", unit: "percentunit", thresholds: stepChange()},
+		{query: query{ref: "deploy", expr: byRung("max", deployChangeQuery())}, name: "Step, since the deploy", unit: "percentunit", thresholds: deployChange()},
+		{query: query{ref: "bend", expr: byRung("max", bendQuery())}, name: "Step, over the line", unit: "percentunit", thresholds: bend()},
 		{query: query{ref: "accept", expr: byRung("min", acceptChangeQuery())}, name: "Acceptance, change", unit: "percentunit", thresholds: acceptChange()},
 		{query: query{ref: "ttft", expr: byRung("max", ofRung(ttftFresh))}, name: "First token", unit: "s"},
 		{query: query{ref: "ttftChange", expr: byRung("max", ttftChangeQuery())}, name: "First token, change", unit: "percentunit"},
@@ -160,9 +163,9 @@ func rungTable() dashboard.Panel {
 	}, "target", "model")
 }
 
-func stepsByRung() dashboard.Panel {
+func stepsByRung(width uint32) dashboard.Panel {
 	return overTime(panel{
-		title: "Step time by rung", unit: "s", empty: noClean, width: 12, height: 9,
+		title: "Step time by rung", unit: "s", empty: noClean, width: width, height: 9,
 		about: about{
 			what: "Seconds per decode step (one verify pass; one token without speculation) in the latest clean run. " + clean,
 			bad:  "A level that changed and stays. A single high point is noise, and no alert counts it.",
@@ -196,9 +199,9 @@ func fitPanel() dashboard.Panel {
 	}, linear())
 }
 
-func acceptByRung() dashboard.Panel {
+func acceptByRung(width uint32) dashboard.Panel {
 	return overTime(panel{
-		title: "Acceptance length by rung", unit: "suffix:tok/step", empty: noClean, width: 12, height: 9, thresholds: acceptance(),
+		title: "Acceptance length by rung", unit: unitAccept, empty: noClean, width: width, height: 9, thresholds: acceptance(),
 		about: about{
 			what: "Mean tokens that a verify pass commits, bonus token included, in the latest clean run. 1 without speculation, where the dashed line means nothing. " + clean,
 			bad:  "Below 1.1 with speculation on, or 30 % below the median of the week before: the drafter no longer fits.",

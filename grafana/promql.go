@@ -11,13 +11,15 @@ const (
 	eventWindow = "6h"
 	costWindow  = "1h"
 	stepWindow  = "1h"
+	runWindow   = "1h"
 	usualWindow = "[7d:1h] offset 1d"
 )
 
 // What names the series of a target and of a rung within a dashboard's variables.
 const (
-	targetSelector = `job=~"$job",model=~"$model",target=~"$target"`
-	rungSelector   = targetSelector + `,rung=~"$rung"`
+	exporterSelector = `job=~"$job"`
+	targetSelector   = `job=~"$job",model=~"$model",target=~"$target"`
+	rungSelector     = targetSelector + `,rung=~"$rung"`
 )
 
 // ofTarget selects a series that has no rung.
@@ -29,6 +31,9 @@ func ofTarget(name string, matchers ...string) string {
 func ofRung(name string, matchers ...string) string {
 	return name + "{" + strings.Join(append([]string{rungSelector}, matchers...), ",") + "}"
 }
+
+// ofExporter selects a series of the exporter itself.
+func ofExporter(name string) string { return name + "{" + exporterSelector + "}" }
 
 // joined joins the series of a restarted exporter, as the recording rules do.
 func joined(q string) string { return "max without (instance, pod) (" + q + ")" }
@@ -58,6 +63,16 @@ func slopeChangeQuery() string { return change(ofTarget(slopeFresh), ofTarget(sl
 func interceptChangeQuery() string {
 	return change(ofTarget(interceptFresh), ofTarget(interceptMedian))
 }
+
+// deployChangeQuery is by what part steps became slower than in the deploy before.
+func deployChangeQuery() string { return ofRung(stepConfirmedFresh) + " / " + previousStep() + " - 1" }
+
+// previousStep is the median step time of the deploy before.
+func previousStep() string {
+	return "max without (instance, pod, baseline) (" + ofRung(stepBaseline, `baseline="previous_deploy"`) + ")"
+}
+
+func bendQuery() string { return ofRung(stepConfirmedFresh) + " / " + ofRung(stepExpectedMax) + " - 1" }
 
 func acceptChangeQuery() string { return change(ofRung(acceptFresh), ofRung(acceptMedian)) }
 
@@ -111,4 +126,17 @@ func rungState() string {
 		withoutFresh(), stateUnknown,
 		ofRung(stepGrowth), stepGrowthWarns, stateSlow,
 		ofRung(stepConfirmedFresh))
+}
+
+// sumOf is by how much counters grew within a window, in sum.
+func sumOf(counter, window string) string {
+	return fmt.Sprintf("sum(increase(%s[%s]))", counter, window)
+}
+
+// late is by how many seconds the next run of each rung is late.
+func late() string { return "clamp_min(time() - " + joined(ofRung(probeNextDue)) + ", 0)" }
+
+// overdue are the rungs whose alert of that name would fire.
+func overdue() string {
+	return fmt.Sprintf("%s > %g * %s + %d", late(), lateIntervals, joined(ofRung(probeEffective)), lateSeconds)
 }

@@ -76,6 +76,7 @@ func children(labels []string) [][]string {
 	values := map[string][]string{
 		"target": {"t"}, "model": {"m"}, "job": {"longctx"}, "instance": {"i:1"}, "rung": {"1k", "8k"},
 		"slo": {"ttft", "step"}, "result": {"good", "bad"}, "kind": {"failure", "computed"}, "le": {"1", "+Inf"},
+		"context_bucket": {"1k", "8k", "+Inf"}, "baseline": {"deploy", "previous_deploy"}, "severity": {"critical", "info"},
 		"alertname": {"LongCtxFailing"}, "alertstate": {"firing"},
 	}
 	made := [][]string{nil}

@@ -128,3 +128,15 @@ func reasonsPanel(name string, width uint32) dashboard.Panel {
 		}},
 	}, linear())
 }
+
+func unwatched() dashboard.Panel {
+	return number(panel{
+		title: "Rungs without a fresh value", unit: "none", empty: noTargets, width: 4, height: 4, thresholds: anyIs(orange),
+		about: about{
+			what: "Scheduled context lengths without a confirmed step time of the last 2.5 intervals.",
+			bad:  "More than just after a start, when three clean runs are still to come: nothing watches these lengths.",
+			do:   "See below which runs are no measurement, and why.",
+		},
+		queries: []query{{expr: orZero("count(" + withoutFresh() + ")")}},
+	})
+}

@@ -5,6 +5,8 @@ import "github.com/grafana/grafana-foundation-sdk/go/dashboard"
 // The numbers of the alerts. The tests hold them against the rules, so that a colour on a dashboard is an alert that fires.
 const (
 	stepGrowthWarns  = 1.25 // LongCtxStepTimeGrowth
+	deployGrowth     = 1.15 // LongCtxDeployRegression
+	bendWarns        = 1.3  // LongCtxStepTimeSuperlinear
 	stepGrowthPages  = 1.5  // LongCtxStepTimeGrowthWide
 	lineGrowthWarns  = 0.3  // LongCtxStepSlopeGrowth, LongCtxStepInterceptGrowth: in parts of the usual value
 	prefillDropWarns = 0.8  // LongCtxPrefillThroughputDrop
@@ -14,6 +16,10 @@ const (
 	staleIntervals   = 2.5  // the recording rules of fresh values
 	missingIntervals = 4    // LongCtxNoCleanMeasurement
 	judgedRungs      = 5    // the recording rules of slope and intercept
+	noisySpread      = 0.3  // LongCtxNoisyMeasurement
+	budgetSpent      = 1    // LongCtxBudgetExhausted
+	lateIntervals    = 0.5  // LongCtxOverdue: intervals after the due time, and
+	lateSeconds      = 600  // so many seconds
 )
 
 const (
@@ -39,6 +45,14 @@ func steps(base string, above ...dashboard.Threshold) []dashboard.Threshold {
 func stepChange() []dashboard.Threshold {
 	return steps(green, from(stepGrowthWarns-1, orange), from(stepGrowthPages-1, red))
 }
+
+func deployChange() []dashboard.Threshold { return steps(green, from(deployGrowth-1, orange)) }
+
+func bend() []dashboard.Threshold { return steps(green, from(bendWarns-1, orange)) }
+
+func noise() []dashboard.Threshold { return steps(green, from(noisySpread, orange)) }
+
+func budget() []dashboard.Threshold { return steps(green, from(budgetSpent, orange)) }
 
 func lineChange() []dashboard.Threshold { return steps(green, from(lineGrowthWarns, orange)) }
 

@@ -49,6 +49,12 @@ func TestThresholdsAreThoseOfTheRules(t *testing.T) {
 	}{
 		{"LongCtxStepTimeGrowth", ":growth > %g", stepGrowthWarns},
 		{"LongCtxStepTimeGrowthWide", ":growth > %g", stepGrowthPages},
+		{"LongCtxDeployRegression", `{baseline="previous_deploy"}) > %g`, deployGrowth},
+		{"LongCtxStepTimeSuperlinear", stepExpectedMax + " > %g", bendWarns},
+		{"LongCtxNoisyMeasurement", stepSpread + ") > %g", noisySpread},
+		{"LongCtxBudgetExhausted", budgetUsed + ") >= %g", budgetSpent},
+		{"LongCtxOverdue", "> %g * max without (instance, pod) (" + probeEffective, lateIntervals},
+		{"LongCtxOverdue", probeEffective + ") + %g", lateSeconds},
 		{"LongCtxStepSlopeGrowth", "> %g * abs(" + slopeMedian + ")", lineGrowthWarns},
 		{"LongCtxStepInterceptGrowth", "> %g * abs(" + interceptMedian + ")", lineGrowthWarns},
 		{"LongCtxPrefillThroughputDrop", "/ " + prefillMedian + " < %g", prefillDropWarns},

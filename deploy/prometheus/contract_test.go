@@ -17,7 +17,7 @@ func alerts() []string {
 		"LongCtxStepTimeGrowth", "LongCtxStepTimeGrowthWide", "LongCtxStepSlopeGrowth", "LongCtxStepInterceptGrowth",
 		"LongCtxPrefillThroughputDrop", "LongCtxAcceptanceCollapse", "LongCtxFailing", "LongCtxNoCleanMeasurement",
 		"LongCtxStepTimeSuperlinear", "LongCtxRungUnreachable", "LongCtxContextLimitShrank", "LongCtxContextExceedsKVPool",
-		"LongCtxBudgetExhausted", "LongCtxNoisyMeasurement", "LongCtxEngineMetricsDown",
+		"LongCtxDeployRegression", "LongCtxStateNotSaved", "LongCtxBudgetExhausted", "LongCtxNoisyMeasurement", "LongCtxEngineMetricsDown",
 		"LongCtxOverdue", "LongCtxExporterDown", "LongCtxExporterAbsent", "LongCtxConfigReloadFailed",
 	}
 }
@@ -68,6 +68,26 @@ func TestAlertsSayWhatAndWhereAndWhatToDo(t *testing.T) {
 	}
 }
 
+// The README lists the alerts, each in the line of its severity.
+func TestReadmeListsTheAlerts(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range readRules(t).Groups {
+		for _, r := range g.Rules {
+			if r.Alert == "" {
+				continue
+			}
+			_, line, found := strings.Cut(string(readme), "| "+r.Labels["severity"]+" | ")
+			line, _, _ = strings.Cut(line, "\n")
+			if link := "[" + strings.TrimPrefix(r.Alert, "LongCtx") + "](RUNBOOKS.md#" + strings.ToLower(r.Alert) + ")"; !found || !strings.Contains(line, link) {
+				t.Errorf("README.md does not list %s under %s", link, r.Labels["severity"])
+			}
+		}
+	}
+}
+
 // sectionOf is the section of markdown under a heading of the second level.
 func sectionOf(text, heading string) string {
 	_, section, _ := strings.Cut(text, "\n## "+heading+"\n")
@@ -93,6 +113,7 @@ func exported(t *testing.T, rules rulesFile) map[string][]string {
 	}
 	process := collector.NewProcessRegistry()
 	collector.NewReloads(process)
+	collector.NewSaves(process, func() (time.Time, int) { return time.Now(), 0 })
 	families, err := process.Gather()
 	if err != nil {
 		t.Fatal(err)

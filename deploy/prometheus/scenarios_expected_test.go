@@ -68,3 +68,60 @@ func superlinearScenarios() []scenario {
 		},
 	}
 }
+
+const (
+	previousStep = "longctx_step_baseline_seconds"
+	deployed     = "longctx_target_deploy_timestamp_seconds"
+)
+
+// before is the step time of a rung in the deploy before.
+func before(target string, k int, seconds float64) series {
+	return gauge(previousStep, ofRung(target, k)+`,baseline="previous_deploy"`, seconds)
+}
+
+func deployScenarios() []scenario {
+	story := append(steps(5*minute, 0, repeat(2, 3)...), steps(5*minute, 15*minute, 3, 3, 3, 3, 2, 2, 2, 2, 2)...)
+	return []scenario{
+		{
+			name: "by how much: 15 % and 5 ms, against the deploy before and no other baseline",
+			exporters: one(target{name: "t", rungs: []rung{
+				now(1, 0, 0.0339), now(2, 0, 0.0351), now(4, 0, 2.24), now(8, 0, 2.36), now(16, 0, 3), now(32, 0, 3),
+			}}),
+			extra: []series{
+				gauge(deployed, ofTarget("t"), 0),
+				before("t", 1, 0.029), before("t", 2, 0.030), before("t", 4, 2), before("t", 8, 2),
+				before("t", 16, 2), gauge(previousStep, ofRung("t", 16)+`,baseline="deploy"`, 3), gauge(previousStep, ofRung("t", 32)+`,baseline="pinned"`, 2),
+			},
+			checks: []check{
+				silent(14 * minute),
+				firing(15*minute, "DeployRegression t 16k", "DeployRegression t 2k", "DeployRegression t 8k"),
+			},
+		},
+		{
+			name:      "the third slow run fires, and it holds for a quarter of an hour",
+			exporters: one(target{name: "t", rungs: []rung{{context: 8192, every: hour, runs: story}}}),
+			extra:     []series{gauge(deployed, ofTarget("t"), 0), before("t", 8, 2)},
+			checks: []check{
+				silent(29 * minute), // the third slow run was at 25m
+				reads(30*minute, "DeployRegression", "Since its last deploy a decode step of t at 8k takes 1.50 times as long.",
+					"job=longctx", "target=t", "model=m", "context=8192", "rung=8k"),
+				firing(49*minute, "DeployRegression t 8k"), // well again from 35m on
+				silent(50 * minute),
+			},
+		},
+	}
+}
+
+func deployedScenarios() []scenario {
+	return []scenario{{
+		name: "it ends a day and three intervals after the deploy",
+		exporters: one(target{name: "t", rungs: []rung{
+			{context: 8192, every: 6 * hour, runs: every(6*hour, 0, 3*day, run{step: 3})},
+		}}),
+		extra: []series{gauge(deployed, ofTarget("t"), 0), before("t", 8, 2)},
+		checks: []check{
+			among("DeployRegression", 12*hour), among("DeployRegression", 13*hour, "t 8k"),
+			among("DeployRegression", 41*hour, "t 8k"), among("DeployRegression", 43*hour),
+		},
+	}}
+}

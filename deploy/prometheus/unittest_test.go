@@ -167,7 +167,7 @@ func (c check) expectFiring() testExpr {
 		words := strings.Fields(alert)
 		labels := []string{fmt.Sprintf(`alertname="LongCtx%s"`, words[0])}
 		names := []string{"target", "rung"}
-		if strings.HasPrefix(alert, "Exporter") || strings.HasPrefix(alert, "Config") {
+		if slices.ContainsFunc([]string{"Exporter", "Config", "State"}, func(of string) bool { return strings.HasPrefix(alert, of) }) {
 			names = []string{"instance"}
 		}
 		for i, name := range names {
