@@ -159,15 +159,16 @@ func identity() dashboard.Panel {
 	return rows(panel{
 		title: "What the targets say that they are", unit: "none", empty: "No target was identified yet", width: 24, height: 8,
 		about: about{
-			what: "Model, kind of server, version and speculation as each target tells, with its limits and the prompt tokens per second that probing made it compute in the last hour.",
+			what: "Model, kind of server, version, speculation and attention backend as each target tells, with its limits, the prompt tokens per second that probing made it compute in the last hour, and for how long it has run so.",
 			bad:  "Targets of one fleet that differ; a KV pool below the context limit, which no single request of that length fits.",
 			do:   "Bring the odd one in line, or split the fleet by model.",
 		},
 		overrides: []dashboard.DashboardFieldConfigSourceOverrides{override("target", toDashboards())},
 	}, []column{
-		{query: query{ref: "info", expr: "max by (target, model, served_model, dialect, server_version, spec_algorithm, prefix_cache) (" + ofTarget(targetInfo) + ")"}, name: "Identified", unit: "none"},
+		{query: query{ref: "info", expr: "max by (target, model, served_model, dialect, server_version, spec_algorithm, attention_backend, prefix_cache) (" + ofTarget(targetInfo) + ")"}, name: "Identified", unit: "none"},
 		{query: query{ref: "limit", expr: "max by (target, model) (" + ofTarget(targetMaxContext) + ")"}, name: "Context limit", unit: "locale"},
 		{query: query{ref: "pool", expr: "max by (target, model) (" + ofTarget(targetKVPool) + ")"}, name: "KV pool", unit: "locale"},
 		{query: query{ref: "spent", expr: "sum by (target, model) (rate(" + ofTarget(promptTokens, `kind="computed"`) + "[" + costWindow + "]))"}, name: "Probing computes", unit: unitRate},
+		{query: query{ref: "since", expr: "time() - max by (target, model) (" + ofTarget(targetDeployTime) + ")"}, name: "Deployed for", unit: "s"},
 	}, "Value #info")
 }

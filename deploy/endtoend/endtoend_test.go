@@ -21,15 +21,24 @@ import (
 // unseen are metrics and labels that are not there while all is well, each with its reason.
 func unseen() map[string]string {
 	return map[string]string{
-		"pod":                              "only Kubernetes attaches it",
-		"longctx_plan_step_ratio":          "every tenth run of a rung is a cold pair",
-		"longctx_plan_accept_length_ratio": "every tenth run of a rung is a cold pair",
+		"pod":                                "only Kubernetes attaches it",
+		"longctx_plan_step_ratio":            "every tenth run of a rung is a cold pair",
+		"longctx_plan_accept_length_ratio":   "every tenth run of a rung is a cold pair",
+		"longctx_probe_evicted_tokens_total": "no server here tells what its pool holds beside requests",
 	}
 }
 
 // empty are queries without data while all is well, each with its reason.
 func empty() map[string]string {
-	return map[string]string{"longctx-context, Steps of 256k, A": "the server refuses this length, so that no step was seen"}
+	const plan, deploy = "every tenth run of a rung is a cold pair", "nothing was deployed since the start"
+	return map[string]string{
+		"longctx-context, Steps of 256k, A":               "the server refuses this length, so that no step was seen",
+		"longctx-context, Step time by context, before":   deploy,
+		"longctx-context, By rung, deploy":                deploy,
+		"longctx-probes, Cold pairs against warm ones, A": plan,
+		"longctx-probes, Cold pairs against warm ones, B": plan,
+		"longctx-probes, Cached tokens pushed out, A":     "no server here tells what its pool holds beside requests",
+	}
 }
 
 func TestEndToEnd(t *testing.T) {
@@ -66,7 +75,7 @@ func stage(t *testing.T) *prometheus {
 	}
 	config := filepath.Join(dir, "longctx.yml")
 	write(t, config, configuration(urls, logs))
-	exporter := start(t, regexp.MustCompile(`Listening on.*address=(127\.0\.0\.1:\d+)`), program, "serve", "--config.file="+config, "--web.listen-address=127.0.0.1:0")
+	exporter := start(t, regexp.MustCompile(`Listening on.*address=(127\.0\.0\.1:\d+)`), program, "serve", "--config.file="+config, "--web.listen-address=127.0.0.1:0", "--storage.path="+filepath.Join(dir, "state"))
 	began := time.Now()
 	var families map[string]*dto.MetricFamily
 	eventually(t, 3*patience, func() (err error) {
