@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -24,8 +26,8 @@ const (
 // IDs makes prompts of token ids. It is safe for concurrent use.
 type IDs struct {
 	bos   int32
-	ids   []int32 // the end of the text
-	drawn []int32 // the different ids of the text, ascending
+	drawn []int32  // the different ids of the text, ascending
+	text  []uint16 // the end of the text, as indices of drawn: a program keeps as many texts as it has targets
 }
 
 // NewIDs tokenises as much of the seed's prose as a prompt of longest tokens needs, piece by piece from its end.
@@ -63,9 +65,35 @@ func NewIDs(ctx context.Context, tokenize Tokenizer, seed uint64, longest int) (
 		text = text[:rest]
 	}
 	slices.Reverse(pieces)
-	b.ids = slices.Concat(pieces...)
-	b.drawn = slices.Compact(slices.Sorted(slices.Values(b.ids)))
+	var err error
+	if b.drawn, b.text, err = condense(pieces, have); err != nil {
+		return nil, fmt.Errorf("tokenising prompt text: %w", err)
+	}
 	return b, nil
+}
+
+// condense gives the different ids of the pieces, ascending, and all total of them as indices of those.
+func condense(pieces [][]int32, total int) (drawn []int32, text []uint16, err error) {
+	index := map[int32]uint16{}
+	for _, piece := range pieces {
+		for _, id := range piece {
+			index[id] = 0
+		}
+	}
+	if len(index) > math.MaxUint16+1 {
+		return nil, nil, fmt.Errorf("the server's tokenizer returned %d different ids for prose of a few thousand words", len(index))
+	}
+	drawn = slices.Sorted(maps.Keys(index))
+	for i, id := range drawn {
+		index[id] = uint16(i)
+	}
+	text = make([]uint16, 0, total)
+	for _, piece := range pieces {
+		for _, id := range piece {
+			text = append(text, index[id])
+		}
+	}
+	return drawn, text, nil
 }
 
 // paragraphBefore is where the last paragraph that begins at or before i begins.
@@ -94,7 +122,7 @@ func plausible(ids []int32, text string) error {
 }
 
 // Longest is the longest prompt that Build makes, in tokens.
-func (b *IDs) Longest() int { return len(b.ids) }
+func (b *IDs) Longest() int { return len(b.text) }
 
 // Build makes a prompt of exactly the given number of tokens: the beginning-of-sequence token where the server puts one,
 // eight ids that the nonce draws from those of the text, and the end of the text. Prompts of different nonces have nothing but
@@ -107,8 +135,8 @@ func (b *IDs) Build(tokens int, nonce uint64) ([]int32, error) {
 // Plant makes the prompt of Build with a fact's ids at a depth from 0, right behind the nonce, to 1, before the end that all
 // prompts share. Its length is that of Build: the fact takes the place of as much text.
 func (b *IDs) Plant(tokens int, nonce uint64, fact []int32, depth float64) ([]int32, error) {
-	if tokens < leastIDs || tokens > len(b.ids) {
-		return nil, fmt.Errorf("a prompt of %d tokens is outside of %d to %d, what the prompt text allows", tokens, leastIDs, len(b.ids))
+	if tokens < leastIDs || tokens > len(b.text) {
+		return nil, fmt.Errorf("a prompt of %d tokens is outside of %d to %d, what the prompt text allows", tokens, leastIDs, len(b.text))
 	}
 	prompt := make([]int32, 0, tokens)
 	if b.bos >= 0 {
@@ -124,9 +152,17 @@ func (b *IDs) Plant(tokens int, nonce uint64, fact []int32, depth float64) ([]in
 	if rest < len(fact) {
 		return nil, fmt.Errorf("a fact of %d tokens does not fit a prompt of %d", len(fact), tokens)
 	}
-	text := b.ids[len(b.ids)-rest:]
+	text := b.text[len(b.text)-rest:]
 	at := int(depth * float64(max(0, rest-commonEnd)))
-	return slices.Concat(prompt, text[:at], fact, text[at:]), nil
+	prompt = append(b.appendText(prompt, text[:at]), fact...)
+	return b.appendText(prompt, text[at:]), nil
+}
+
+func (b *IDs) appendText(prompt []int32, text []uint16) []int32 {
+	for _, i := range text {
+		prompt = append(prompt, b.drawn[i])
+	}
+	return prompt
 }
 
 // scramble spreads nonces, which may be consecutive, over all of 64 bits, one to one (the finaliser of splitmix64).

@@ -113,8 +113,8 @@ func TestIDsNonces(t *testing.T) {
 	const n = 20_000
 	seen, first := map[[nonceIDs]int32]bool{}, map[int32]int{}
 	text := map[int32]bool{}
-	for _, id := range b.ids {
-		text[id] = true
+	for _, i := range b.text {
+		text[b.drawn[i]] = true
 	}
 	for nonce := range uint64(n) {
 		ids := build(t, b, 64, nonce)
@@ -189,6 +189,26 @@ func TestIDsRefuseNonsense(t *testing.T) {
 				t.Errorf("%v does not wrap the tokenizer's error", err)
 			}
 		})
+	}
+}
+
+func TestCondense(t *testing.T) {
+	all := func(n int) []int32 {
+		ids := make([]int32, n)
+		for i := range ids {
+			ids[i] = int32(i) * 3
+		}
+		return ids
+	}
+	drawn, text, err := condense([][]int32{{7, 9}, {9, 7, 2}}, 5)
+	if err != nil || !slices.Equal(drawn, []int32{2, 7, 9}) || !slices.Equal(text, []uint16{1, 2, 2, 1, 0}) {
+		t.Errorf("%v %v %v", drawn, text, err)
+	}
+	if drawn, text, err := condense([][]int32{all(65536)}, 65536); err != nil || drawn[text[65535]] != 3*65535 {
+		t.Error(err)
+	}
+	if _, _, err := condense([][]int32{all(65537)}, 65537); err == nil {
+		t.Error("more different ids than an index tells apart")
 	}
 }
 
