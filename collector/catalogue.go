@@ -73,6 +73,8 @@ const (
 	stepTime           = "longctx_step_seconds"
 	decodeRate         = "longctx_decode_tokens_per_second"
 	acceptLength       = "longctx_accept_length"
+	acceptCap          = "longctx_accept_cap_ratio"
+	acceptOne          = "longctx_accept_one_ratio"
 	stepError          = "longctx_step_error_ratio"
 	stepSpread         = "longctx_step_spread_ratio"
 	isolationProved    = "longctx_probe_isolation_proved"
@@ -86,6 +88,11 @@ const (
 	acceptConfirmed  = "longctx_accept_confirmed_length"
 
 	stepBaseline = "longctx_step_baseline_seconds"
+
+	contendedTTFT    = "longctx_contended_ttft_seconds"
+	contendedStep    = "longctx_contended_step_seconds"
+	contendedDecode  = "longctx_contended_decode_tokens_per_second"
+	contendedRunning = "longctx_contended_running_requests"
 
 	stepExpected  = "longctx_step_expected_seconds"
 	stepSlope     = "longctx_step_slope_seconds_per_token"
@@ -121,6 +128,9 @@ const clean = " in the latest accepted run of the rung; absent before the first 
 // confirmed ends the help of a gauge over several clean values.
 const confirmed = " of the latest three accepted runs of the rung; absent unless all three know it and none is 2.5 intervals older than the next, or than now."
 
+// contended ends the help of a gauge of the latest contended run.
+const contended = " of the latest run of the rung that was rejected because the server worked for others too; absent before the first and once it is 2.5 intervals old."
+
 //go:generate go test -run TestMetricsDocument . -update
 
 // Catalogue lists every metric of the targets, in the order of the documentation.
@@ -136,6 +146,7 @@ func Catalogue() []Metric {
 		{"Latest clean measurement", cleanMetrics()},
 		{"Confirmed by three clean measurements", confirmedMetrics()},
 		{"Baselines", baselineMetrics()},
+		{"What users feel under contention", contendedMetrics()},
 		{"Step time against context length", fitMetrics()},
 		{"Right answers", needleMetrics()},
 		{"Objectives", sloMetrics()},
@@ -267,6 +278,14 @@ func cleanMetrics() []Metric {
 			Name: acceptLength, Type: Gauge, Labels: perRung(),
 			Help: "Mean tokens committed per verify pass, bonus token included" + clean,
 		},
+		{
+			Name: acceptCap, Type: Gauge, Labels: perRung(),
+			Help: "Share (0 to 1) of verify passes that committed as many tokens as one can, the block size" + clean + " Absent also unless the tokens of every pass and the block size are known.",
+		},
+		{
+			Name: acceptOne, Type: Gauge, Labels: perRung(),
+			Help: "Share (0 to 1) of verify passes that committed a single token" + clean + " Absent also unless the tokens of every pass are known.",
+		},
 		{Name: stepError, Type: Gauge, Labels: perRung(), Help: "Relative standard error (0 to 1) of the step time" + clean},
 		{
 			Name: stepSpread, Type: Gauge, Labels: perRung(),
@@ -297,6 +316,21 @@ func confirmedMetrics() []Metric {
 		{Name: ttftConfirmed, Type: Gauge, Labels: perRung(), Help: "Smallest time to first token in seconds" + confirmed},
 		{Name: prefillConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest number of computed prompt tokens per second of prefill" + confirmed},
 		{Name: acceptConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest mean of tokens committed per verify pass" + confirmed},
+	}
+}
+
+func contendedMetrics() []Metric {
+	return []Metric{
+		{Name: contendedTTFT, Type: Gauge, Labels: perRung(), Help: "Time to first token of an uncached prompt in seconds" + contended},
+		{
+			Name: contendedStep, Type: Gauge, Labels: perRung(),
+			Help: "Mean seconds per decode step, from the stream" + contended + " Absent also where the steps of the request are not known.",
+		},
+		{Name: contendedDecode, Type: Gauge, Labels: perRung(), Help: "Decoded tokens per second of one request, from the stream" + contended},
+		{
+			Name: contendedRunning, Type: Gauge, Labels: perRung(),
+			Help: "Number of running requests that the server told of right after the requests" + contended + " Absent also where it told of none.",
+		},
 	}
 }
 

@@ -26,6 +26,12 @@ func (t *target) collect(p page) {
 		plans := r.compared(now)
 		p.known(planStepRatio, plans.step, r.labels)
 		p.known(planAcceptRatio, plans.accept, r.labels)
+		if felt := r.contended(now); felt != nil {
+			p.known(contendedTTFT, felt.TTFT, r.labels)
+			p.known(contendedStep, felt.Step, r.labels)
+			p.known(contendedDecode, felt.DecodeRate, r.labels)
+			p.known(contendedRunning, float64(felt.Running), r.labels)
+		}
 		if s := r.fresh(now); s != nil {
 			p.sample(r, s)
 			p.confirmed(r)
@@ -141,6 +147,12 @@ func (p page) sample(r *rung, s *prober.Sample) {
 	p.known(acceptLength, latest.accept, r.labels)
 	p.known(decodeRate, s.DecodeRate, r.labels)
 	p.known(stepError, s.StepError, r.labels)
+	if share := r.shares.most; share != nil {
+		p.gauge(acceptCap, *share, r.labels)
+	}
+	if share := r.shares.one; share != nil {
+		p.gauge(acceptOne, *share, r.labels)
+	}
 	p.gauge(isolationProved, truth(s.Isolation == prober.Proved), r.labels)
 	if r.spread != nil {
 		p.gauge(stepSpread, *r.spread, r.labels)

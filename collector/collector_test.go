@@ -74,7 +74,7 @@ func accepted(target string, rung prober.Rung) prober.Run {
 		Sample: prober.Sample{
 			PromptTokens: int(rung), TTFT: 46.5, Prefill: 1290.5, Pairs: 2, Step: 0.06 + 1e-5*(long+16), StepStream: 0.06 + 1.01e-5*(long+16),
 			StepError: 0.02, Method: "two_point", Steps: 16, StepsSource: "response", StepTimes: []float64{0.14, 0.15, 0.15, 0.16, 2.25},
-			DecodeTokens: 32, DecodeRate: 24.5, AcceptLength: 3.5, AcceptHistogram: []int{3, 2, 3, 3, 2, 1, 1, 1}, Isolation: prober.Proved,
+			DecodeTokens: 32, DecodeRate: 24.5, AcceptLength: 3.5, AcceptHistogram: []int{3, 2, 3, 3, 2, 1, 1, 1}, BlockSize: 8, Isolation: prober.Proved,
 		},
 		Legs: []prober.Leg{
 			{Run: 1, Kind: "cold", Response: inference.Response{PromptTokens: tokens(int(rung))}},
@@ -89,6 +89,13 @@ func ended(target string, rung prober.Rung, status prober.Status, reason prober.
 	if status != prober.Skipped {
 		run.Started, run.Duration = time.Now(), 3*time.Second
 	}
+	return run
+}
+
+// contendedRun is one beside which the server worked for others.
+func contendedRun(target string, rung prober.Rung) prober.Run {
+	run := ended(target, rung, prober.Rejected, prober.Contended)
+	run.Contended = &prober.Contention{TTFT: 71.5, Step: 0.41, DecodeRate: 8.25, Running: 3}
 	return run
 }
 
@@ -183,7 +190,9 @@ func stories() []story {
 			run.Needle = &prober.Needle{Found: true}
 			c.ObserveRun(run)
 		}},
-		{name: "rejected", do: func(c *Collector) { c.ObserveRun(ended("ct200", rung8k, prober.Rejected, prober.Contended)) }},
+		{name: "rejected", do: func(c *Collector) {
+			c.ObserveRun(contendedRun("ct200", rung8k))
+		}},
 		{name: "failed", do: func(c *Collector) {
 			c.ObserveRun(accepted("ct200", rung8k))
 			time.Sleep(5 * time.Minute)
@@ -292,6 +301,7 @@ func full(t testing.TB) *Collector {
 	c.SetPinned("ct200", map[int]float64{int(rung8k): 0.1})
 	c.SetBudgetUsed("ct200", 0.73)
 	for _, r := range withObjectives().Ladder {
+		c.ObserveRun(contendedRun("ct200", r))
 		for i := range 6 {
 			run := accepted("ct200", r)
 			run.Deploy = map[bool]string{true: "old", false: "new"}[i < 3]

@@ -27,6 +27,10 @@ type record struct {
 	unbroken  int      // how many of the latest samples came without a gap, confirmedBy at most
 	plans     planComparison
 
+	shares shares             // of the steps of clean
+	felt   *prober.Contention // in the latest contended run; a restart loses it
+	feltAt time.Time          // monotonic
+
 	kept state.Rung // samples and step times by deploy; the rest is written by state
 }
 
@@ -37,6 +41,9 @@ func (r *record) take(run prober.Run, fresh bool) {
 		r.failing++
 	case prober.Rejected:
 		r.rejecting++
+		if run.Contended != nil {
+			r.felt, r.feltAt = run.Contended, time.Now()
+		}
 		if finished(run.Reason) {
 			r.failing = 0
 		}
@@ -62,7 +69,7 @@ func (r *record) takeSample(run prober.Run, fresh bool) {
 		r.unbroken = 0
 	}
 	r.unbroken = min(r.unbroken+1, confirmedBy)
-	r.spread = spread(s)
+	r.spread, r.shares = spread(s), sharesOf(s)
 	s.StepTimes, s.AcceptHistogram = nil, nil // shown by the histograms, not worth keeping
 	if run.Plan == prober.Pair && r.cleanPlan == prober.Triple {
 		r.plans = planComparison{at: now, step: ratio(s.Step, r.clean.Step), accept: ratio(s.AcceptLength, r.clean.AcceptLength)}
@@ -85,7 +92,7 @@ func (r *record) keptSample(run prober.Run) state.Sample {
 		At: r.succeeded, Deploy: run.Deploy, PromptTokens: max(0, s.PromptTokens), TTFT: known(s.TTFT), Prefill: known(s.Prefill), Step: known(s.Step),
 		StepStream: known(s.StepStream), StepError: known(s.StepError), Spread: r.spread, AcceptLength: known(s.AcceptLength),
 		DecodeTokens: known(s.DecodeTokens), DecodeRate: known(s.DecodeRate), Method: s.Method, Plan: string(run.Plan), Isolation: string(s.Isolation),
-		Buffered: s.Buffered,
+		Buffered: s.Buffered, AcceptOne: r.shares.one, AcceptCap: r.shares.most,
 	}
 }
 
@@ -144,8 +151,17 @@ func recordOf(s state.Rung, now time.Time, age func(time.Time) (time.Duration, b
 		if latest.Spread != nil && *latest.Spread >= 0 {
 			r.spread = latest.Spread
 		}
+		r.shares = shares{one: share(latest.AcceptOne), most: share(latest.AcceptCap)}
 	}
 	return r
+}
+
+// share is a kept share, nil where it is none.
+func share(v *float64) *float64 {
+	if v == nil || !(*v >= 0 && *v <= 1) {
+		return nil
+	}
+	return v
 }
 
 // known is a measured value, 0 where it is none.

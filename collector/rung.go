@@ -67,6 +67,14 @@ func (r *rung) compared(now time.Time) planComparison {
 	return r.plans
 }
 
+// contended is what the latest contended run felt while it may be shown, else nil.
+func (r *rung) contended(now time.Time) *prober.Contention {
+	if r.felt == nil || now.Sub(r.feltAt) > time.Duration(freshIntervals*float64(r.interval())) {
+		return nil
+	}
+	return r.felt
+}
+
 // fresh is the latest clean sample while it may be shown, else nil.
 func (r *rung) fresh(now time.Time) *prober.Sample {
 	if r.clean == nil || now.Sub(r.cleanAt) > time.Duration(freshIntervals*float64(r.interval())) {
@@ -117,6 +125,30 @@ func spread(s prober.Sample) *float64 {
 	}
 	ratio := deviation / median
 	return &ratio
+}
+
+// shares are those of the verify passes of a sample that committed one token, and all that they can; nil is not known.
+type shares struct{ one, most *float64 }
+
+// sharesOf knows nothing where the histogram leaves a pass out: one that was cut off is longer than most.
+func sharesOf(s prober.Sample) (of shares) {
+	steps, _, ok := estimate.HistogramTotals(s.AcceptHistogram)
+	if !ok || steps < 1 || steps != s.Steps {
+		return of
+	}
+	share := func(n int) *float64 {
+		ratio := float64(n) / float64(steps)
+		return &ratio
+	}
+	of.one = share(s.AcceptHistogram[0])
+	switch {
+	case s.BlockSize < 2 || len(s.AcceptHistogram) > s.BlockSize: // not known, or evidently something else
+	case len(s.AcceptHistogram) < s.BlockSize:
+		of.most = share(0)
+	default:
+		of.most = share(s.AcceptHistogram[s.BlockSize-1])
+	}
+	return of
 }
 
 // ratio is a over b; 0 where either is not known.

@@ -13,19 +13,19 @@ const (
 	busyPatience  = time.Minute           // for other requests to end before a run
 	latePatience  = 3 * time.Second       // for counters that move late after a run
 	gaugePatience = 40 * time.Second      // for gauges that are refreshed every half a minute on an idle server
-	stillness     = 3 * time.Second       // without a token, after which a gauge that shows one request is not fresh
 	pollFirst     = 50 * time.Millisecond // between readings, doubled each time
 	pollMost      = 1500 * time.Millisecond
 )
 
-// waitUntilIdle takes the reading before the run, once nobody else is served. A server that stays busy is left alone.
+// waitUntilIdle takes the reading before the run, once nobody else is served and the counters of those before have moved. A
+// server that stays busy is left alone.
 func (e *execution) waitUntilIdle(ctx context.Context) error {
 	if e.load == nil {
 		return nil
 	}
 	began := time.Now()
-	defer func() { e.waited = time.Since(began) }()
-	var still stillWatch
+	defer func() { e.waited += time.Since(began) }()
+	var rest restWatch
 	pause := pollFirst
 	for ; ; pause = min(2*pause, pollMost) {
 		load, err := e.load.ReadLoad(ctx)
@@ -33,11 +33,16 @@ func (e *execution) waitUntilIdle(ctx context.Context) error {
 			level.Debug(e.logger).Log("msg", "load of the server is not known", "target", e.target.Name, "err", err)
 			return ctx.Err()
 		}
-		if known(load.Running) == 0 && known(load.Queued) == 0 || still.since(load) > stillness {
+		rested := rest.since(load)
+		if load.idle() && rested >= e.memory.settling() || load.hidesOne() && load.passes() && rested >= e.memory.longestPass() {
 			e.before = &load
 			return nil
 		}
-		if time.Since(began) > busyPatience {
+		switch waited := time.Since(began); {
+		case waited > busyPatience && load.idle(): // its counters do not come to rest
+			e.before = &load
+			return nil
+		case waited > busyPatience:
 			return skip(Busy, "the server has %d running and %d queued requests of others", known(load.Running), known(load.Queued))
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -46,39 +51,78 @@ func (e *execution) waitUntilIdle(ctx context.Context) error {
 	}
 }
 
-// stillWatch knows since when nothing was generated while a gauge claimed a single running request.
-type stillWatch struct {
-	at     time.Time
-	tokens float64
+// restWatch knows since when readings have been alike.
+type restWatch struct {
+	at   time.Time
+	load Load
 }
 
-// since is how long the counter that moves with every forward pass has not moved; 0 where there is none.
-func (w *stillWatch) since(l Load) time.Duration {
-	tokens, live := l.forwardCounter()
-	if !live || known(l.Running) > 1 || known(l.Queued) > 0 {
+// since is how long readings have been like this one.
+func (w *restWatch) since(l Load) time.Duration {
+	if w.at.IsZero() || !l.counts(w.load) || l.idle() != w.load.idle() {
+		w.at, w.load = time.Now(), l
 		return 0
-	}
-	if w.at.IsZero() || tokens != w.tokens {
-		w.at, w.tokens = time.Now(), tokens
 	}
 	return time.Since(w.at)
 }
 
-// readBeforeDecode takes the reading between prefills and decoding, for the growth of step counters.
+// settling is for how long counters must stand still to be believed: longer than they were ever late.
+func (m *memory) settling() time.Duration {
+	const least = 300 * time.Millisecond
+	return min(max(least, 2*m.lateness), latePatience)
+}
+
+// passes says whether the server counts what each forward pass does, prefill and decode: while nothing of that moves, nobody is
+// served, whatever a gauge shows.
+func (l Load) passes() bool { return l.ForwardTokens != nil && l.ComputedTokens != nil }
+
+// hidesOne says whether a gauge shows one request, which may have ended: gauges are not always fresh.
+func (l Load) hidesOne() bool { return known(l.Running) == 1 && known(l.Queued) == 0 }
+
+// longestPass is for how long one forward pass may keep a server's counters from moving: a chunk of somebody's prefill.
+func (m *memory) longestPass() time.Duration {
+	const chunk, least, unknown = 16384, 3 * time.Second, 20 * time.Second
+	perToken := time.Duration(0)
+	for rung, took := range m.cold {
+		perToken = max(perToken, took/time.Duration(rung))
+	}
+	if perToken == 0 {
+		return unknown
+	}
+	return max(least, 2*chunk*perToken) // the end of a prompt takes twice as long per token as all of it
+}
+
+// readBeforeDecode takes the reading between prefills and decoding, for the growth of step counters. Counters that do not hold
+// all of ours by then say nothing of steps, and those that hold more end the run.
 func (e *execution) readBeforeDecode(ctx context.Context) error {
 	e.decode = nil
 	if e.before == nil {
 		return nil
 	}
-	load, err := e.load.ReadLoad(ctx)
-	if err != nil {
-		return ctx.Err()
+	began := time.Now()
+	defer func() { e.waited += time.Since(began) }()
+	for pause := pollFirst; ; pause = min(2*pause, pollMost) {
+		load, err := e.load.ReadLoad(ctx)
+		if err != nil {
+			return ctx.Err()
+		}
+		if known(load.Running) > 1 || known(load.Queued) > 0 { // one may be a gauge that still shows our own
+			return reject(Contended, "the server has %d running and %d queued requests in the middle of the run", known(load.Running), known(load.Queued))
+		}
+		c := compareCounters(*e.before, load, e.tally)
+		switch {
+		case c.verdict != nil && c.verdict.isolation == IsContended:
+			return reject(Contended, "the server worked for others during the run: %s", c.verdict.why)
+		case c.counted:
+			e.decode = &load
+			return nil
+		case c.verdict != nil || time.Since(began) >= e.memory.settling():
+			return nil
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
 	}
-	e.decode = &load
-	if known(load.Running) > 1 || known(load.Queued) > 0 { // one may be a gauge that still shows our own
-		return reject(Contended, "the server has %d running and %d queued requests in the middle of the run", known(load.Running), known(load.Queued))
-	}
-	return nil
 }
 
 // certify grades what is known of other requests during the run, from the server's counters and gauges before and after.
@@ -87,83 +131,166 @@ func (e *execution) certify(ctx context.Context) error {
 	if s.Isolation = NotKnown; e.before == nil {
 		return e.checkCanaries(ctx)
 	}
-	var g grading
-	pause := pollFirst
-	for began := time.Now(); ; pause = min(2*pause, pollMost) {
-		after, err := e.load.ReadLoad(ctx)
-		if err != nil {
-			return ctx.Err()
-		}
-		e.after = &after
-		g = grade(*e.before, after, e.tally)
-		s.Isolation = g.isolation
-		if time.Since(began) >= g.patience {
-			break
-		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
-		}
+	g, err := e.compareLoads(ctx)
+	if err != nil {
+		return err
 	}
+	s.Isolation, e.counted = g.isolation, g.counted
 	switch {
 	case s.Isolation == IsContended:
 		return reject(Contended, "the server worked for others during the run: %s", g.why)
+	case g.restarted:
+		e.identified = time.Time{} // it may have come back as another
+		return reject(ColdStart, "the server started again during the run: %s", g.why)
 	case g.why != "":
 		return reject(Inconsistent, "the server contradicts itself: %s", g.why)
 	}
 	return nil
 }
 
+// compareLoads reads the load until a later reading can no longer change the grade. A proof must stand for a while: counters of
+// those who left as we did may move late.
+func (e *execution) compareLoads(ctx context.Context) (g grading, err error) {
+	began := time.Now()
+	defer func() { e.waited += time.Since(began) }()
+	var proved, hidden time.Time
+	fell, stood := false, false
+	defer func() {
+		if fell && stood { // two replicas, by turns
+			g = grading{isolation: NotKnown}
+		}
+	}()
+	for pause := pollFirst; ; pause = min(2*pause, pollMost) {
+		after, err := e.load.ReadLoad(ctx)
+		if err != nil {
+			return grading{isolation: NotKnown}, ctx.Err()
+		}
+		if !proved.IsZero() && !after.idle() || !hidden.IsZero() && !after.counts(*e.after) {
+			g.isolation = Quiet // somebody came after the run, and hides what moves late
+			return g, nil
+		}
+		e.after = &after
+		g = grade(*e.before, after, e.tally)
+		fell, stood = fell || g.restarted, stood || !g.restarted
+		patience := g.patience
+		switch now := time.Now(); {
+		case g.isolation == Proved && proved.IsZero():
+			proved = now
+			e.memory.lateness = max(e.memory.lateness, proved.Sub(began))
+			patience = now.Sub(began) + e.memory.settling()
+		case g.isolation == Proved:
+			patience = proved.Sub(began) + e.memory.settling()
+		case g.hidden && hidden.IsZero():
+			hidden = now
+		case g.hidden && now.Sub(hidden) >= e.memory.longestPass():
+			g.isolation = Proved // no pass is made for whom the gauge shows
+			return g, nil
+		}
+		if time.Since(began) >= patience {
+			return g, nil
+		}
+		if err := sleep(ctx, min(pause, patience-time.Since(began))); err != nil {
+			return g, err
+		}
+	}
+}
+
 // grading is what two readings say.
 type grading struct {
 	isolation Isolation
-	why       string        // of contention, or of a contradiction
+	counted   bool          // what was counted is ours to the last token
+	hidden    bool          // the gauge shows one request for which nothing was done in between
+	restarted bool          // the server started again in between
+	why       string        // of contention, of a restart, or of a contradiction
 	patience  time.Duration // how long a later reading may still change the grade
 }
 
-// grade compares two readings with what our own legs must have added.
+// grade compares two readings with what our own legs must have added. It proves that nobody else was served by this: nobody is
+// there at the end, and everybody who left would have been counted.
 func grade(before, after Load, ours tally) grading {
-	visible, matched, short := 0, 0, ""
-	for _, c := range expectations(before, after, ours) {
-		if c.before == nil || c.after == nil {
-			continue
-		}
-		grown, blur := *c.after-*c.before, before.blur(*c.before)+after.blur(*c.after)
-		switch {
-		case grown < 0:
-			return grading{isolation: NotKnown} // the server restarted: its counters say nothing
-		case grown > c.most+blur:
-			why := fmt.Sprintf("its count of %s grew by %.0f, our requests account for %.0f", c.what, grown, c.most)
-			return grading{isolation: IsContended, why: why}
-		case grown >= c.least-blur:
-			matched++
-		default:
-			short = fmt.Sprintf("its count of %s grew by %.0f, its answers claim %.0f", c.what, grown, c.least)
-		}
-		visible++
+	if before.Since != nil && after.Since != nil && *before.Since != *after.Since {
+		return grading{isolation: NotKnown, restarted: true, why: "it counts from a later start"}
 	}
-	_, live := after.forwardCounter()
-	live = live && (after.ForwardTokens == nil || !ours.forwardUnknown)
-	// Whoever else was served had at least one token generated: that count must be exact, the prompts' may be blurred.
-	counters := after.exact(after.GeneratedTokens) && (after.PromptTokens != nil || after.ComputedTokens != nil) && !ours.uncounted
-	busy := known(after.Running) > 0 || known(after.Queued) > 0
+	c := compareCounters(before, after, ours)
+	if c.verdict != nil {
+		return *c.verdict
+	}
+	conclusive := c.counted && seesBroken(before, after, ours) && after.Queued != nil
+	// All passes are counted, or all requests that were scheduled, and none was but for us.
+	unseen := conclusive && (after.passes() && !ours.forwardUnknown || before.idle() && scheduledOurs(before, after, ours))
 	others := fmt.Sprintf("it has %d running and %d queued requests after it", known(after.Running), known(after.Queued))
 	switch {
-	case matched < visible && sawAll(before, after, ours): // all our requests, but fewer tokens
-		return grading{isolation: NotKnown, why: short, patience: latePatience}
-	case matched < visible: // late, or our legs went elsewhere
+	case c.matched < c.visible && sawAll(before, after, ours): // all our requests, but fewer tokens
+		return grading{isolation: NotKnown, why: c.short, patience: latePatience}
+	case c.matched < c.visible: // late, or our legs went elsewhere
 		return grading{isolation: NotKnown, patience: latePatience}
-	case busy && counters && live && known(after.Running) <= 1 && known(after.Queued) == 0:
-		return grading{isolation: Proved} // no pass was made but for us: the gauge is not fresh
-	case busy && counters: // somebody who is not done yet, or a gauge that is not fresh
+	case after.hidesOne() && unseen:
+		return grading{isolation: NotKnown, counted: true, hidden: true, patience: gaugePatience}
+	case !after.idle() && c.counted: // somebody who is not done yet, or a gauge that is not fresh
 		return grading{isolation: IsContended, why: others, patience: gaugePatience}
-	case busy:
+	case !after.idle():
 		return grading{isolation: IsContended, why: others, patience: latePatience}
 	case before.Running == nil || after.Running == nil:
-		return grading{isolation: NotKnown}
-	case counters:
-		return grading{isolation: Proved}
+		return grading{isolation: NotKnown, counted: c.counted}
+	case conclusive:
+		return grading{isolation: Proved, counted: true}
 	}
-	return grading{isolation: Quiet}
+	return grading{isolation: Quiet, counted: c.counted}
+}
+
+// counterComparison is what the counters of two readings say.
+type counterComparison struct {
+	visible, matched int
+	short            string   // what did not grow enough
+	counted          bool     // tokens are counted exactly, and are exactly ours
+	verdict          *grading // set where one counter decides alone
+}
+
+func compareCounters(before, after Load, ours tally) (c counterComparison) {
+	for _, x := range expectations(before, after, ours) {
+		if x.after == nil {
+			if x.before != nil { // another server answered
+				c.verdict = &grading{isolation: NotKnown, patience: latePatience}
+				return c
+			}
+			continue
+		}
+		start := 0.0 // a counter that is not there yet has counted nothing
+		if x.before != nil {
+			start = *x.before
+		}
+		grown, blur := *x.after-start, before.blur(start)+after.blur(*x.after)
+		switch {
+		case grown < -blur:
+			why := fmt.Sprintf("its count of %s fell from %.0f to %.0f", x.what, start, *x.after)
+			c.verdict = &grading{isolation: NotKnown, restarted: true, why: why, patience: latePatience}
+			return c
+		case grown > x.most+blur:
+			why := fmt.Sprintf("its count of %s grew by %.0f, our requests account for %.0f", x.what, grown, x.most)
+			c.verdict = &grading{isolation: IsContended, why: why}
+			return c
+		case grown >= x.least-blur:
+			c.matched++
+		default:
+			c.short = fmt.Sprintf("its count of %s grew by %.0f, its answers claim %.0f", x.what, grown, x.least)
+		}
+		c.visible++
+	}
+	// Whoever else was served had at least one token generated: that count must be exact, the prompts' may be blurred.
+	c.counted = c.matched == c.visible && after.exact(after.GeneratedTokens) && !ours.uncounted &&
+		(after.PromptTokens != nil || after.ComputedTokens != nil)
+	return c
+}
+
+// seesBroken says whether somebody who was broken off, even before the first token, would have been counted.
+func seesBroken(before, after Load, ours tally) bool {
+	return after.SeesBroken || scheduledOurs(before, after, ours)
+}
+
+// scheduledOurs says whether the server has scheduled exactly our prompts, as far as it counts that.
+func scheduledOurs(before, after Load, ours tally) bool {
+	return before.ScheduledTokens != nil && after.exact(after.ScheduledTokens) &&
+		*after.ScheduledTokens-*before.ScheduledTokens == float64(ours.prompt)
 }
 
 // sawAll says whether the server has counted all our requests as finished.
@@ -191,6 +318,7 @@ func expectations(before, after Load, ours tally) []expectation {
 		return []expectation{{"aborted requests", before.AbortedRequests, after.AbortedRequests, 0, 0}}
 	}
 	return []expectation{
+		{"scheduled prompt tokens", before.ScheduledTokens, after.ScheduledTokens, 0, all},
 		{"prompt tokens", before.PromptTokens, after.PromptTokens, leastComputed, all}, // some vLLM versions leave cached tokens out
 		{"computed prompt tokens", before.ComputedTokens, after.ComputedTokens, leastComputed, all},
 		{"generated tokens", before.GeneratedTokens, after.GeneratedTokens, float64(ours.completion), float64(ours.completion)},

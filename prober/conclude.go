@@ -28,6 +28,9 @@ func (e *execution) conclude(ctx context.Context, err error) {
 	if v.status == Rejected && v.reason != Interrupted && e.before != nil && s.Isolation == "" {
 		_ = errors.As(e.certify(ctx), &v) // another's request explains more than what it led to
 	}
+	if v.reason == Contended {
+		e.run.Contended = e.felt()
+	}
 	kept := Sample{PromptTokens: s.PromptTokens, TTFT: s.TTFT, Prefill: s.Prefill, Isolation: s.Isolation, Buffered: s.Buffered}
 	if doubtsPrefill(v.reason) {
 		kept.TTFT, kept.Prefill = 0, 0

@@ -352,8 +352,9 @@ func checkSpread(c comparison) error {
 func (e *execution) fillDecode(pairs []pairLegs, c comparison, basis estimate.Difference) error {
 	s := &e.run.Sample
 	s.AcceptHistogram, s.AcceptLength = e.acceptance(pairs, c)
-	if estimate.Degenerate(s.AcceptHistogram, e.facts.BlockSize) {
-		return reject(Degenerate, "every step committed all of its %d tokens: the text runs in a loop", e.facts.BlockSize)
+	s.BlockSize = e.blockSize(pairs)
+	if estimate.Degenerate(s.AcceptHistogram, s.BlockSize) {
+		return reject(Degenerate, "every step committed all of its %d tokens: the text runs in a loop", s.BlockSize)
 	}
 	step, ok := basis.Step()
 	if !ok {

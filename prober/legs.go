@@ -27,12 +27,13 @@ type execution struct {
 	run      Run
 
 	fresh    bool          // the server was identified in this run
-	waited   time.Duration // for others to end
+	waited   time.Duration // for others to end, and for counters to move
 	length   int           // prompt tokens: the rung, or slightly less where the server's limit asks for it
 	tally    tally         // what our own legs add to the server's counters
 	before   *Load         // before the run; nil where the server tells nothing
 	decode   *Load         // between prefills and long legs, for the growth of step counters; nil where that is not known
 	after    *Load         // after the run
+	counted  bool          // the counters between the two grew by exactly ours
 	canaries []canary      // before and after the run, where the server tells nothing of its load
 	needle   *needle       // planted in the prompts of this run; nil for none
 	learnt   rungMemory    // what the pairs say about the next run of this rung
@@ -97,7 +98,7 @@ func (t *tally) add(r inference.Response, speculates bool) {
 	t.cached += known(r.CachedTokens)
 	t.completion += *r.CompletionTokens
 	switch decoded := *r.CompletionTokens - 1; {
-	case r.Spec != nil && !r.Spec.AtLeast:
+	case r.Spec != nil && !r.Spec.AtLeast && r.Spec.Drafts >= 0:
 		t.forward += r.Spec.Steps + r.Spec.Drafts
 	case decoded == 0 || !speculates:
 		t.forward += decoded

@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -13,14 +14,19 @@ type Load struct {
 	Running *int // requests in the batch
 	Queued  *int // requests that wait
 
-	// Live says that GeneratedTokens moves with every forward pass, not only when a request finishes.
-	Live bool
-
 	// Digits is the number of significant digits that the server prints counters with, 0 for all of them: a larger counter
 	// cannot prove single tokens.
 	Digits int
 
+	// SeesBroken says that requests which are broken off show somewhere, however far they got: in AbortedRequests, or in
+	// ComputedTokens and ForwardTokens, which then move with every forward pass.
+	SeesBroken bool
+
+	// Since is the Unix time since when the server counts, which changes when it starts again; nil where it does not tell.
+	Since *float64
+
 	// Counters since the server's start. They move when a request finishes, or with every forward pass.
+	ScheduledTokens  *float64 // prompt tokens of requests as soon as they are scheduled, cached ones included
 	PromptTokens     *float64 // prompt tokens, cached ones included
 	ComputedTokens   *float64 // prompt tokens that were prefilled, cached ones left out
 	GeneratedTokens  *float64 // output tokens of the API: completion_tokens
@@ -48,16 +54,23 @@ func (l Load) blur(counter float64) float64 {
 // exact says whether the server tells a counter to the last token.
 func (l Load) exact(counter *float64) bool { return counter != nil && l.blur(*counter) == 0 }
 
-// forwardCounter is the counter of output tokens that moves with every forward pass, if there is one.
-func (l Load) forwardCounter() (tokens float64, ok bool) {
-	switch {
-	case l.ForwardTokens != nil:
-		return *l.ForwardTokens, true
-	case l.Live && l.GeneratedTokens != nil:
-		return *l.GeneratedTokens, true
+// counters are all that a reading counts.
+func (l Load) counters() []*float64 {
+	return []*float64{
+		l.ScheduledTokens, l.PromptTokens, l.ComputedTokens, l.GeneratedTokens, l.ForwardTokens, l.Steps, l.CorrectDrafts,
+		l.FinishedRequests, l.AbortedRequests,
 	}
-	return 0, false
 }
+
+// counts says whether two readings count the same.
+func (l Load) counts(other Load) bool {
+	return slices.EqualFunc(l.counters(), other.counters(), func(a, b *float64) bool {
+		return a == nil && b == nil || a != nil && b != nil && *a == *b
+	})
+}
+
+// idle says whether a reading shows nobody.
+func (l Load) idle() bool { return known(l.Running) == 0 && known(l.Queued) == 0 }
 
 // LoadReader reads the load of one server. It is safe for use by one goroutine at a time.
 type LoadReader interface {

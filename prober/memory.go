@@ -18,7 +18,8 @@ type memory struct {
 	canaries      []canary               // of the last runs
 	coldLegs      map[Rung]int           // of the last run
 	pool          poolMemory
-	refused       refusal // of the last prompt that was too long
+	refused       refusal       // of the last prompt that was too long
+	lateness      time.Duration // of the server's counters, at most
 }
 
 // rungMemory is what the last clean sample of a rung says about the next.

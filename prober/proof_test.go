@@ -156,24 +156,30 @@ func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 			t.Fatal(err)
 		}
 		var runs []prober.Run
+		var spans []span  // from the first request of each run to its last one's end
 		var sent []string // kinds of all requests, in order
-		progress := func(p prober.Progress) {
-			if p.Ended {
-				sent = append(sent, p.Kind)
-			}
-		}
 		for range 2 {
 			for _, rung := range proofLadder {
-				runs = append(runs, runner.Run(t.Context(), rung, progress))
+				var all span
+				runs = append(runs, runner.Run(t.Context(), rung, func(p prober.Progress) {
+					if all.from.IsZero() {
+						all.from = p.Started
+					}
+					if p.Ended {
+						all.to = time.Now()
+						sent = append(sent, p.Kind)
+					}
+				}))
+				spans = append(spans, all)
 				time.Sleep(time.Minute)
 			}
 		}
 		time.Sleep(10 * time.Minute) // until everybody else's requests ended too
 		everybody := sim.Truth()
 		legs := legTruth(everybody, sent)
-		for _, run := range runs {
+		for i, run := range runs {
 			o := compareWithTruth(run, legs[:len(run.Legs)])
-			o.touched = o.touched || s.faults.WarmupSlow > 0 && len(all) == 0 || disturbed(run.Started.Sub(started), run.Duration, everybody)
+			o.touched = o.touched || s.faults.WarmupSlow > 0 && len(all) == 0 || disturbed(spans[i], started, everybody)
 			all = append(all, o)
 			legs = legs[len(run.Legs):]
 		}
@@ -236,11 +242,9 @@ func compareWithTruth(run prober.Run, legs []simserver.TruthRequest) outcome {
 	return o
 }
 
-// disturbed says whether anybody else was served from a run's start to its end, what goes before and after its legs included.
-func disturbed(start, duration time.Duration, everybody []simserver.TruthRequest) bool {
-	return slices.ContainsFunc(everybody, func(r simserver.TruthRequest) bool {
-		return r.Background && r.Received < (start+duration).Seconds() && r.Received+r.TotalSeconds > start.Seconds()
-	})
+// disturbed says whether anybody else was served during a run.
+func disturbed(run span, started time.Time, everybody []simserver.TruthRequest) bool {
+	return slices.ContainsFunc(everybody, func(r simserver.TruthRequest) bool { return r.Background && stay(r, started).meets(run) })
 }
 
 // touched says whether the trouble of a scene reached one leg.

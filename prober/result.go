@@ -108,7 +108,9 @@ type Run struct {
 	Deploy   string // short hash of what the server says that it runs, "" where it does not tell
 	Plan     Plan   // the plan that was carried out
 	Sample   Sample
-	Legs     []Leg // every request of the run in order of sending, the pre-roll left out
+	// Contended is what a run felt that was rejected for other people's requests; nil of any other run.
+	Contended *Contention
+	Legs      []Leg // every request of the run in order of sending, the pre-roll left out
 
 	Evicted *float64 // cached tokens, of whoever, that the server's KV pool gave up for the run before; nil is not known
 
@@ -138,7 +140,8 @@ type Sample struct {
 	DecodeTokens    float64    // mean number of tokens decoded per long leg, for the fit's x = context + DecodeTokens/2
 	DecodeRate      float64    // tokens per second
 	AcceptLength    float64    // tokens committed per step, bonus token included
-	AcceptHistogram []int      // [i] counts steps that committed exactly i+1 tokens
+	AcceptHistogram []int      // [i] counts steps that committed exactly i+1 tokens; those of "chunks" leave out each leg's last
+	BlockSize       int        // largest number of tokens that a step can commit
 	Isolation       Isolation
 	Buffered        bool // the answer came in one burst: chunk stamps and TTFT mean nothing
 }

@@ -15,6 +15,21 @@ func (e *execution) speculationOff() bool {
 	return e.facts.Speculation == noSpeculation || e.facts.BlockSize == 1
 }
 
+// blockSize is the largest number of tokens that one step can commit as the server says, or else its answers; 0 where neither
+// does.
+func (e *execution) blockSize(pairs []pairLegs) int {
+	if e.facts.BlockSize > 0 {
+		return e.facts.BlockSize
+	}
+	most := 0
+	for _, p := range pairs {
+		if spec := p.long.Response.Spec; spec != nil {
+			most = max(most, spec.Block)
+		}
+	}
+	return most
+}
+
 // stepsBy counts the verify passes that each pair's long leg made beyond its short one, by one source; false where that source
 // does not know them all.
 func (e *execution) stepsBy(source string, pairs []pairLegs) ([]int, bool) {
@@ -39,6 +54,11 @@ func (e *execution) stepsBy(source string, pairs []pairLegs) ([]int, bool) {
 // checkSources says whether every source that knows the steps gives the same number, but for rounding: one of two that
 // contradict each other is wrong, and their mean is too.
 func (e *execution) checkSources(pairs []pairLegs, chosen string) error {
+	for _, p := range pairs {
+		if clash := p.long.Response.Clash; clash != "" {
+			return reject(Inconsistent, "an answer contradicts itself: %s", clash)
+		}
+	}
 	ours, ok := e.totalBy(chosen, pairs)
 	if !ok {
 		return nil
@@ -64,7 +84,7 @@ func (e *execution) checkDrafts(pairs []pairLegs) error {
 	}
 	told := 0
 	for _, p := range pairs {
-		if p.long.Response.Spec == nil {
+		if p.long.Response.Spec == nil || p.long.Response.Spec.Drafts < 0 {
 			return nil
 		}
 		told += p.long.Response.Spec.Drafts
@@ -121,10 +141,10 @@ func (e *execution) legSteps(source string, l Leg) (int, bool) {
 	return 0, false
 }
 
-// stepsByCounters takes the growth of the server's own count of verify passes since the prefills, where the certificate
-// proves that nobody else was served, and shares it out by tokens: only the sum is known, and only the sum is used.
+// stepsByCounters takes the growth of the server's own count of verify passes since the prefills, where its counters have
+// nobody's tokens but ours, and shares it out by tokens: only the sum is known, and only the sum is used.
 func (e *execution) stepsByCounters(pairs []pairLegs) ([]int, bool) {
-	if e.run.Sample.Isolation != Proved || e.decode == nil || e.decode.Steps == nil || !e.after.exact(e.after.Steps) {
+	if !e.counted || e.run.Sample.Isolation == NotKnown || e.decode == nil || e.decode.Steps == nil || !e.after.exact(e.after.Steps) {
 		return nil, false
 	}
 	total := int(math.Round(*e.after.Steps - *e.decode.Steps))
@@ -172,9 +192,8 @@ func (e *execution) acceptance(pairs []pairLegs, c comparison) (histogram []int,
 		if spec := pairs[0].long.Response.Spec; spec != nil && spec.AtLeast {
 			return nil, burstAcceptance(pairs, c)
 		}
-		histogram = chunkHistogram(pairs)
-		tau, _ = estimate.AcceptLengthOf(histogram)
-		return histogram, tau
+		tau, _ = estimate.AcceptLengthCut(chunkPasses(pairs))
+		return chunkHistogram(pairs), tau
 	case "response":
 		return responseAcceptance(pairs)
 	}
@@ -182,12 +201,17 @@ func (e *execution) acceptance(pairs []pairLegs, c comparison) (histogram []int,
 }
 
 // responseAcceptance pools what the long legs' answers tell; the histogram only where each of them has one that sums up to
-// its steps.
+// its steps. Where they tell no drafts the length is that of the stream, if its chunks are as many as the steps: tokens over steps
+// are short of what the last step accepted in vain.
 func responseAcceptance(pairs []pairLegs) (histogram []int, tau float64) {
 	var steps, drafts int
 	whole := true
 	for _, p := range pairs {
 		spec := p.long.Response.Spec
+		if spec.Drafts < 0 {
+			tau, _ = estimate.AcceptLengthCut(chunkPasses(pairs))
+			return nil, tau
+		}
 		steps += spec.Steps
 		drafts += spec.Drafts
 		s, d, ok := estimate.HistogramTotals(spec.Histogram)
@@ -217,10 +241,29 @@ func chunkHistogram(pairs []pairLegs) []int {
 	return histogram
 }
 
+// chunkPasses are the verify passes behind the chunks of the long legs; nil where chunks and steps are not as many, or a chunk's
+// tokens are not known.
+func chunkPasses(pairs []pairLegs) (passes []estimate.Pass) {
+	for _, p := range pairs {
+		_, tokens := chunkSeries(p.long.Response)
+		if spec := p.long.Response.Spec; len(tokens) < 2 || tokens[0] != 1 || spec != nil && (spec.AtLeast || spec.Steps != len(tokens)-1) {
+			return nil
+		}
+		for _, n := range tokens[1:] {
+			passes = append(passes, estimate.Pass{Tokens: n})
+		}
+		passes[len(passes)-1].Cut = true
+	}
+	return passes
+}
+
 // burstAcceptance is the acceptance length where drafts are told and passes were counted in the stream.
 func burstAcceptance(pairs []pairLegs, c comparison) (tau float64) {
 	drafts := 0
 	for _, p := range pairs {
+		if p.long.Response.Spec.Drafts < 0 {
+			return 0
+		}
 		drafts += p.long.Response.Spec.Drafts
 	}
 	tau, _ = estimate.AcceptLength(estimate.Pool(c.two).Steps, drafts)

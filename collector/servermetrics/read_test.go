@@ -30,7 +30,7 @@ func pageOf(t testing.TB, name string) map[string]answer {
 func sglangCases(t testing.TB) []readCase {
 	ddtree := prober.Load{
 		Running: n(1), Queued: n(3), PromptTokens: f(9441280), ComputedTokens: f(9437184), GeneratedTokens: f(159400),
-		ForwardTokens: f(159344), Steps: f(48213), FinishedRequests: f(72), AbortedRequests: f(1),
+		ForwardTokens: f(159344), Steps: f(48213), FinishedRequests: f(72), AbortedRequests: f(1), SeesBroken: true,
 	}
 	fresh := ddtree
 	fresh.Running, fresh.Queued = n(2), n(5)
@@ -57,7 +57,7 @@ func sglangCases(t testing.TB) []readCase {
 		{name: "sglang tp ranks and dp ranks", dialect: inference.SGLang, answers: pageOf(t, "135-sglang-rank-series.prom"), want: prober.Load{Running: n(3)}},
 		{
 			name: "sglang counters per rank, priorities", dialect: inference.SGLang, answers: pageOf(t, "sglang-dp2.prom"),
-			want: prober.Load{Running: n(3), ForwardTokens: f(1500)},
+			want: prober.Load{Running: n(3), ForwardTokens: f(1500), SeesBroken: true},
 		},
 		{name: "sglang loading", dialect: inference.SGLang, answers: map[string]answer{"/metrics": {status: 503}}, err: "503"},
 	}
@@ -65,7 +65,7 @@ func sglangCases(t testing.TB) []readCase {
 
 func vllmCases(t testing.TB) []readCase {
 	vllmLoad := prober.Load{
-		Live: true, Running: n(3), Queued: n(4), PromptTokens: f(1000), GeneratedTokens: f(110), Steps: f(50), CorrectDrafts: f(100),
+		Running: n(3), Queued: n(4), PromptTokens: f(1000), GeneratedTokens: f(110), Steps: f(50), CorrectDrafts: f(100),
 		FinishedRequests: f(10), AbortedRequests: f(2),
 	}
 	bySource := vllmLoad
@@ -87,12 +87,12 @@ func vllmCases(t testing.TB) []readCase {
 		{name: "vllm repeated headers and series", dialect: inference.VLLM, answers: pageOf(t, "152-duplicate-help-type.prom"), want: prober.Load{Running: n(5)}},
 		{
 			name: "vllm gauges of several processes", dialect: inference.VLLM, answers: pageOf(t, "158-multiprocess-pid-series.prom"),
-			want: prober.Load{Live: true, GeneratedTokens: f(91000)},
+			want: prober.Load{GeneratedTokens: f(91000)},
 		},
 		{name: "vllm partly missing", dialect: inference.VLLM, answers: pageOf(t, "159-metrics-partly-missing.prom"), want: prober.Load{Running: n(2)}},
 		{name: "vllm broken line costs its metric", dialect: inference.VLLM, answers: map[string]answer{"/metrics": {body: strings.Replace(
 			file(t, "vllm.prom"), `vllm:generation_tokens_total{engine="1",model_name="m"} 60.0`, `vllm:generation_tokens_total{engine="1",mod`, 1,
-		)}}, want: func() prober.Load { l := vllmLoad; l.GeneratedTokens, l.Live = nil, false; return l }()},
+		)}}, want: func() prober.Load { l := vllmLoad; l.GeneratedTokens = nil; return l }()},
 		{name: "vllm NaN, Inf and negative values", dialect: inference.VLLM, answers: map[string]answer{"/metrics": {body: `
 vllm:num_requests_running{engine="0"} NaN
 vllm:num_requests_running{engine="1"} 1
@@ -142,6 +142,40 @@ func llamaCppCases(t testing.TB) []readCase {
 		}},
 		{name: "llamacpp slots without the word", dialect: inference.LlamaCpp, answers: map[string]answer{"/slots": {body: `[{"id":0}]`}}, err: "a slot does not tell"},
 		{name: "llamacpp loading", dialect: inference.LlamaCpp, answers: map[string]answer{"/metrics": {status: 503}}, err: "503"},
+	}
+}
+
+// TestRanksAndStarts: gauges that do not show every data-parallel rank show nobody, and a start is told where it stands.
+func TestRanksAndStarts(t *testing.T) {
+	one := `{"loads":[{"dp_rank":0,"num_running_reqs":1,"num_waiting_reqs":0}]}`
+	overwritten := "sglang:num_running_reqs{model_name=\"m\"} 0\nsglang:num_queue_reqs{model_name=\"m\"} 0\nsglang:num_aborted_requests_total{model_name=\"m\"} 4\n"
+	started := "vllm:generation_tokens_total{engine=\"0\"} 5\nvllm:generation_tokens_created{engine=\"0\"} 1.7e+09\nvllm:generation_tokens_created{engine=\"1\"} 1.8e+09\n" +
+		"vllm:prefix_cache_queries_total{engine=\"0\"} 12\n"
+	for name, c := range map[string]struct {
+		facts   inference.Facts
+		answers map[string]answer
+		want    prober.Load
+	}{
+		"one of one rank":      {inference.Facts{Dialect: inference.SGLang, Replicas: 1}, map[string]answer{loadsPath: {body: one}}, prober.Load{Running: n(1), Queued: n(0)}},
+		"one of two ranks":     {inference.Facts{Dialect: inference.SGLang, Replicas: 2}, map[string]answer{loadsPath: {body: one}}, prober.Load{}},
+		"gauges overwritten":   {inference.Facts{Dialect: inference.SGLang, Replicas: 2}, map[string]answer{"/metrics": {body: overwritten}}, prober.Load{AbortedRequests: f(4), SeesBroken: true}},
+		"gauges of both ranks": {inference.Facts{Dialect: inference.SGLang, Replicas: 2}, pageOf(t, "sglang-dp2.prom"), prober.Load{Running: n(3), ForwardTokens: f(1500), SeesBroken: true}},
+		"the latest start":     {inference.Facts{Dialect: inference.VLLM}, map[string]answer{"/metrics": {body: started}}, prober.Load{GeneratedTokens: f(5), ScheduledTokens: f(12), Since: f(1.8e9)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, c.answers)
+			r, err := New(prober.Target{Name: "t", URL: s.URL}, c.facts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := r.ReadLoad(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(prober.Load{}, "At")); diff != "" {
+				t.Errorf("load (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

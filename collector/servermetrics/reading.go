@@ -31,6 +31,7 @@ type reading struct {
 	// from prefill: what is left are correct drafts.
 	firstFree bool
 
+	ranks  int      // data-parallel ones that load.Running is of, 0 where that is not told
 	kvUsed *float64 // share of the KV pool in use, of the fullest replica
 	accept *float64 // acceptance length as the engine itself tells it, of what it decodes now
 
@@ -50,6 +51,7 @@ func (r *reading) add(other reading) {
 		}
 	}
 	r.digits = max(r.digits, other.digits)
+	r.ranks += other.ranks
 	r.firstFree = r.firstFree || other.firstFree
 	if other.kvUsed != nil && (r.kvUsed == nil || *other.kvUsed > *r.kvUsed) {
 		r.kvUsed = other.kvUsed
@@ -80,10 +82,13 @@ func (r *reading) apart(server int) {
 
 // addLoad adds l to total, field by field, where l knows the field. Of pools the smallest counts.
 func addLoad(total *prober.Load, l prober.Load) {
-	total.Live = total.Live || l.Live
+	if l.Since != nil && (total.Since == nil || *l.Since > *total.Since) {
+		total.Since = l.Since
+	}
 	total.Digits = max(total.Digits, l.Digits)
 	addTo(&total.Running, l.Running)
 	addTo(&total.Queued, l.Queued)
+	addTo(&total.ScheduledTokens, l.ScheduledTokens)
 	addTo(&total.PromptTokens, l.PromptTokens)
 	addTo(&total.ComputedTokens, l.ComputedTokens)
 	addTo(&total.GeneratedTokens, l.GeneratedTokens)

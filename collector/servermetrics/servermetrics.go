@@ -31,8 +31,9 @@ var errNoAddress = &fault{reason: NotFound, text: "where this server has its API
 
 // reader sums a target's servers up: one, but for disaggregated prefill and decode.
 type reader struct {
-	engines []engine
-	hint    string // what to do where the page is not offered
+	engines  []engine
+	replicas int    // data-parallel ranks that the server is known to have, 0 for any number
+	hint     string // what to do where the page is not offered
 }
 
 // New makes the reader for a target whose server is identified; nil, nil where the dialect offers nothing to read. It sends
@@ -42,6 +43,7 @@ func New(t prober.Target, f inference.Facts) (prober.LoadReader, error) {
 	if r == nil || err != nil {
 		return nil, err // not a nil *reader in an interface
 	}
+	r.replicas = f.Replicas
 	return r, nil
 }
 
@@ -134,6 +136,9 @@ func (s server) beside(path string) *endpoint {
 // offer is none: its facts are absent.
 func (r *reader) ReadLoad(ctx context.Context) (prober.Load, error) {
 	read, err := r.read(ctx)
+	if read.ranks > 0 && read.ranks < r.replicas {
+		read.load.Running, read.load.Queued = nil, nil // old builds show the rank that wrote last
+	}
 	return read.load, err
 }
 
@@ -149,7 +154,9 @@ func (r *reader) read(ctx context.Context) (reading, error) {
 		if len(r.engines) > 1 {
 			one.apart(i)
 		}
+		seesBroken := one.load.SeesBroken && (i == 0 || total.load.SeesBroken)
 		total.add(one)
+		total.load.SeesBroken = seesBroken
 	}
 	total.load.At = time.Now()
 	return total, nil

@@ -115,7 +115,7 @@ func TestSeveralPagesAddUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := prober.Load{Live: true, Running: n(3), PromptTokens: f(100), GeneratedTokens: f(7)}
+	want := prober.Load{Running: n(3), PromptTokens: f(100), GeneratedTokens: f(7)}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(prober.Load{}, "At")); diff != "" {
 		t.Errorf("load (-want +got):\n%s", diff)
 	}

@@ -62,6 +62,9 @@ func (s *sglang) fromPage(p page) reading {
 	if l.Queued != nil {
 		addTo(&l.Queued, p.gauge("num_grammar_queue_reqs"))
 	}
+	r.ranks = p.values("num_running_reqs", "dp_rank")
+	// A counter is not on the page before it first counts; builds that count forward passes count aborts as well.
+	l.SeesBroken = l.AbortedRequests != nil || l.ForwardTokens != nil || l.ComputedTokens != nil
 	r.counts[promptTokens] = p.parts("prompt_tokens")
 	r.counts[generatedTokens] = p.parts("generation_tokens")
 	r.counts[verifySteps] = p.parts("spec_verify_calls")
@@ -203,7 +206,7 @@ func (a sglangLoads) replace(r *reading) {
 			used = u
 		}
 	}
-	r.load.Running, r.load.Queued = count(&running), count(&queued)
+	r.load.Running, r.load.Queued, r.ranks = count(&running), count(&queued), len(a.Loads)
 	if kv.free != nil {
 		r.load.PoolTokens, r.load.PoolFree = kv.capacity, kv.free
 	}

@@ -131,6 +131,32 @@ func (p page) ambiguous(name string) bool {
 	return len(pids) > 1
 }
 
+// values is how many values of a label the series of a metric have; series without the label count as one.
+func (p page) values(name, label string) int {
+	seen := map[string]bool{}
+	for _, s := range p.samples[name] {
+		seen[s.labels[label]] = true
+	}
+	return len(seen)
+}
+
+// latest is the largest value of a metric; nil where it is absent, or where a part of it is not known.
+func (p page) latest(name string) *float64 {
+	if p.broken[name] {
+		return nil
+	}
+	var latest *float64
+	for _, s := range p.samples[name] {
+		if math.IsNaN(s.value) {
+			return nil
+		}
+		if latest == nil || s.value > *latest {
+			latest = &s.value
+		}
+	}
+	return latest
+}
+
 // count turns a number of requests into an int; nil where it cannot be one.
 func count(v *float64) *int {
 	if v == nil || *v > math.MaxInt32 {

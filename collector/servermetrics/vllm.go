@@ -12,7 +12,7 @@ func vllmNames() map[string]bool {
 	return names(
 		"num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "gpu_cache_usage_perc", "cache_config_info",
 		"prompt_tokens", "prompt_tokens_by_source", "prompt_tokens_cached", "prefix_cache_hits", "gpu_prefix_cache_hits",
-		"generation_tokens", "spec_decode_num_drafts", "spec_decode_num_accepted_tokens", "request_success",
+		"generation_tokens", "generation_tokens_created", "prefix_cache_queries", "gpu_prefix_cache_queries", "spec_decode_num_drafts", "spec_decode_num_accepted_tokens", "request_success",
 	)
 }
 
@@ -56,8 +56,12 @@ func fromVLLM(p page) reading {
 	l.ComputedTokens = p.sum("prompt_tokens_by_source", "source", "local_compute")
 	l.GeneratedTokens = r.counts[generatedTokens].sum()
 	l.Steps, l.CorrectDrafts = r.counts[verifySteps].sum(), r.counts[acceptedDrafts].sum()
+	// Aborts stay at 0 on releases that leave them out (issue 31503 of vLLM); prompts show as soon as they are scheduled.
 	l.FinishedRequests, l.AbortedRequests = r.counts[finishedRequests].sum(), r.counts[abortedRequests].sum()
-	l.Live = l.GeneratedTokens != nil
+	l.ScheduledTokens, l.Since = p.sum("prefix_cache_queries"), p.latest("generation_tokens_created")
+	if l.ScheduledTokens == nil {
+		l.ScheduledTokens = p.sum("gpu_prefix_cache_queries")
+	}
 
 	r.kvUsed = p.most("kv_cache_usage_perc")
 	if r.kvUsed == nil && !p.has("kv_cache_usage_perc") {

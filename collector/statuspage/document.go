@@ -51,9 +51,18 @@ type Document struct {
 	DecodeRate   float64          `json:"decode_tokens_per_second,omitempty"`
 	Histogram    []int            `json:"accept_histogram,omitempty"`
 	Isolation    prober.Isolation `json:"isolation,omitempty"`
+	Contended    *Contention      `json:"contended,omitempty"` // what a run felt that was rejected for other requests
 	Buffered     bool             `json:"buffered"`
 	Legs         []Leg            `json:"legs"`
 	MoreLegs     int              `json:"more_legs,omitempty"` // sent, but not kept
+}
+
+// Contention is what the requests of a contended run felt.
+type Contention struct {
+	TTFT       float64 `json:"ttft_seconds,omitempty"`
+	Step       float64 `json:"step_seconds,omitempty"`
+	DecodeRate float64 `json:"decode_tokens_per_second,omitempty"`
+	Running    int     `json:"running_requests,omitempty"`
 }
 
 // Leg is one request of a run. Times count from the first request byte.
@@ -109,6 +118,9 @@ func newDocument(run prober.Run) Document {
 		d.Legs = append(d.Legs, newLeg(leg, &stamps))
 	}
 	d.MoreLegs = len(run.Legs) - len(d.Legs)
+	if c := run.Contended; c != nil {
+		d.Contended = &Contention{TTFT: positive(c.TTFT), Step: positive(c.Step), DecodeRate: positive(c.DecodeRate), Running: max(c.Running, 0)}
+	}
 	if run.Status != prober.Accepted {
 		return d
 	}

@@ -124,7 +124,7 @@ data: {"x":1}
 `,
 		want: Response{
 			Chunks: []Chunk{{Tokens: 1}, {Tokens: 3}, {Tokens: 1}}, Text: "ab cd", PromptTokens: ptr(9), CompletionTokens: ptr(5), CachedTokens: ptr(0), FinishReason: "length", Done: true,
-			Spec: &Spec{Steps: 2, Drafts: 2, Source: "iterations"},
+			Spec: &Spec{Steps: 2, Drafts: -1, Source: "iterations"},
 		},
 	},
 	"trtllm's mean without the chunks to confirm it": {
@@ -137,7 +137,7 @@ data: [DONE]
 `,
 		want: Response{
 			Chunks: []Chunk{{}}, Text: "a b c", PromptTokens: ptr(9), CompletionTokens: ptr(5), FinishReason: "length", Done: true,
-			Spec: &Spec{Steps: 1, Drafts: 3, Source: "iterations", AtLeast: true},
+			Spec: &Spec{Steps: 1, Drafts: -1, Source: "iterations", AtLeast: true},
 		},
 	},
 	"a mean that fits no number of iterations tells nothing": {
@@ -220,11 +220,11 @@ data: {"text":"bc","output_ids":[2,3],"meta_info":{"finish_reason":{"type":"leng
 			Spec: &Spec{Steps: 1, Drafts: 1, Histogram: []int{0, 1}, Source: "meta_info"},
 		},
 	},
-	"a build that counts passes only; a histogram that does not add up is left out": {
+	"a build that counts passes only, and a histogram that does not add up": {
 		body: `{"text":"abc","meta_info":{"finish_reason":{"type":"length"},"prompt_tokens":9,"completion_tokens":65,"cached_tokens":0,"spec_verify_ct":19,"spec_accept_histogram":[1,2]}}`,
 		want: Response{
 			Text: "abc", PromptTokens: ptr(9), CompletionTokens: ptr(65), CachedTokens: ptr(0), FinishReason: "length",
-			Spec: &Spec{Steps: 19, Drafts: 45, Source: "meta_info"},
+			Spec: &Spec{Steps: 19, Drafts: -1, Source: "meta_info"}, Clash: "meta_info counts 19 verify passes, its histogram 3",
 		},
 	},
 	"no verify pass, no speculation facts": {

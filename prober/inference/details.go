@@ -18,7 +18,7 @@ func (a *answer) details(e event) {
 		}
 	}
 	if e.spec != nil {
-		a.spec(e.spec.spec(value(r.CompletionTokens), "sglext"))
+		a.spec(e.spec.spec("sglext"))
 	}
 	if e.perPass > 0 {
 		a.perPass = e.perPass
@@ -28,15 +28,14 @@ func (a *answer) details(e event) {
 	}
 	if m := e.metrics; m != nil {
 		r.Prefill, r.Queued = milliseconds(m.TTFT), milliseconds(m.Queue)
-		if s := m.Spec; s != nil && s.Steps > 0 && s.Accepted >= 0 {
-			a.spec(&Spec{Steps: s.Steps, Drafts: s.Accepted, Histogram: histogram(s.Histogram, s.Steps), Source: "metrics"})
-		}
+		a.spec(m.Spec.spec("metrics"))
 	}
+	a.spec(e.counts.spec("choice"))
 }
 
 func (a *answer) metaInfo(m *metaInfo) {
 	r := a.resp
-	a.spec(m.spec(value(m.completion), "meta_info"))
+	a.spec(m.spec("meta_info"))
 	if m.Rank != nil {
 		r.Replica = strconv.Itoa(*m.Rank)
 	}
@@ -57,12 +56,12 @@ func (a *answer) timings(t *timings) {
 		keep(&a.resp.CachedTokens, t.CacheN)
 	}
 	if steps := t.PredictedN - 1 - t.DraftAccepted; t.DraftN > 0 && t.DraftAccepted >= 0 && steps > 0 {
-		a.spec(&Spec{Steps: steps, Drafts: t.DraftAccepted, Source: "timings", AtLeast: true})
+		a.spec(&Spec{Steps: steps, Drafts: t.DraftAccepted, Source: "timings", AtLeast: true}, "")
 	}
 }
 
-// passes finds the verify passes behind TensorRT-LLM's mean of tokens per iteration. Its drafts are those that were
-// delivered: what the last pass accepted beyond max_tokens is not told. As many chunks as passes confirm the number.
+// passes finds the verify passes behind TensorRT-LLM's mean of tokens per iteration. It tells no drafts: what
+// was delivered leaves out what the last pass accepted beyond max_tokens. As many chunks as passes confirm the number.
 func (a *answer) passes() {
 	if a.perPass <= 0 || a.resp.CompletionTokens == nil {
 		return
@@ -72,7 +71,7 @@ func (a *answer) passes() {
 	if !ok || steps < 1 || steps >= generated {
 		return
 	}
-	a.spec(&Spec{Steps: steps, Drafts: generated - 1 - steps, Source: "iterations", AtLeast: len(a.resp.Chunks)-1 != steps})
+	a.spec(&Spec{Steps: steps, Drafts: -1, Source: "iterations", AtLeast: len(a.resp.Chunks)-1 != steps}, "")
 }
 
 // passesOf is the number of decode passes among the iterations that a mean was taken over. The prefill may be one of those
@@ -89,68 +88,6 @@ func passesOf(generated int, mean float64) (passes int, ok bool) {
 		return int(first) - 1, true
 	}
 	return int(second), true
-}
-
-func (a *answer) spec(s *Spec) {
-	if s != nil {
-		a.resp.Spec = s
-	}
-}
-
-// spec are SGLang's speculation facts of a request with the given number of completion tokens; nil where it verified nothing.
-func (d *specDetails) spec(completion int, source string) *Spec {
-	if d.Verified <= 0 {
-		return nil
-	}
-	s := &Spec{Steps: d.Verified, Source: source}
-	counts := d.CorrectHistogram
-	if counts == nil {
-		counts = d.AcceptHistogram
-	}
-	s.Histogram = histogram(counts, s.Steps)
-	for _, n := range []*int{d.CorrectDrafts, d.AcceptedDrafts, d.AcceptedTokens} {
-		if n != nil && *n >= 0 {
-			s.Drafts = *n
-			return s
-		}
-	}
-	if s.Histogram != nil {
-		for i, n := range s.Histogram {
-			s.Drafts += i * n
-		}
-		return s
-	}
-	// Builds before late 2025 count passes only: what the passes delivered is a lower bound of the correct drafts, short of
-	// what the last pass accepted beyond max_tokens.
-	s.Drafts = max(0, completion-1-s.Steps)
-	return s
-}
-
-// mostOvershoot is more than one pass of any drafter commits.
-const mostOvershoot = 128
-
-// possible says whether the counts can belong to an answer with the given number of tokens after its first: each pass
-// delivers one at least, and only the last one commits some that are not delivered.
-func (s *Spec) possible(decoded int) bool {
-	if s.Steps > decoded+1 || s.Drafts > decoded+mostOvershoot {
-		return false
-	}
-	return s.Drafts-(decoded-s.Steps) < mostOvershoot
-}
-
-// histogram is a histogram of accepted drafts per pass, nil where it does not add up to the passes.
-func histogram(counts []int, steps int) []int {
-	sum := 0
-	for _, n := range counts {
-		if n < 0 || n > steps-sum {
-			return nil
-		}
-		sum += n
-	}
-	if sum != steps {
-		return nil
-	}
-	return counts
 }
 
 // milliseconds is a server's duration, 0 where it makes no sense.

@@ -27,6 +27,9 @@ func (d sglang) leg(api API, s session, r Request) (legRequest, error) {
 	}
 	l := openAILeg(api, s, r)
 	l.fields = append(l.fields, continuousUsage(), may("return_spec_tokens_details", true))
+	if api == Chat { // refused where it is streamed
+		l.fields = append(l.fields, field{name: "return_meta_info", value: true, optional: true, whole: true})
+	}
 	if r.Salt != "" {
 		l.fields = append(l.fields, may("cache_salt", r.Salt))
 	}
@@ -85,6 +88,8 @@ type serverArgs struct {
 	DraftTokens    int          `json:"speculative_num_draft_tokens"`
 	DraftSteps     int          `json:"speculative_num_steps"`
 	FlashBlock     int          `json:"speculative_dflash_block_size"`
+	FlashTree      bool         `json:"speculative_dflash_tree_verify"`
+	FlashWidth     int          `json:"speculative_dflash_tree_width"`
 	TreeBlock      int          `json:"speculative_ddtree_block_size"`
 	States         []serverArgs `json:"internal_states"`
 }
@@ -180,7 +185,7 @@ func (a serverArgs) describe(f *Facts) {
 }
 
 // blockSize is the largest number of tokens that one pass commits. The number of draft tokens is the block size of block
-// drafters, but the number of nodes where drafts form a tree of a given depth.
+// drafters, but the number of nodes where drafts form a tree.
 func (a serverArgs) blockSize() int {
 	for _, n := range []int{a.TreeBlock, a.FlashBlock} {
 		if n > 0 {
@@ -190,6 +195,9 @@ func (a serverArgs) blockSize() int {
 	algorithm := strings.ToUpper(*a.Algorithm)
 	if a.DraftSteps > 0 && (strings.HasPrefix(algorithm, "EAGLE") || algorithm == "NEXTN" || algorithm == "STANDALONE") {
 		return a.DraftSteps + 1
+	}
+	if a.FlashTree || a.FlashWidth > 1 {
+		return 0 // the number of draft tokens is that of the tree's nodes
 	}
 	return a.DraftTokens
 }

@@ -21,7 +21,8 @@ type event struct {
 	timings *timings
 	spec    *specDetails
 	metrics *serverMetrics
-	perPass float64 // TensorRT-LLM's mean of tokens per iteration so far
+	counts  *specCounts // of TensorRT-LLM's choice
+	perPass float64     // TensorRT-LLM's mean of tokens per iteration so far
 }
 
 // usage counts tokens; nil is not told.
@@ -64,13 +65,19 @@ type metaInfo struct {
 
 // serverMetrics are vLLM's per-request metrics, in milliseconds.
 type serverMetrics struct {
-	TTFT  float64 `json:"time_to_first_token_ms"` // from scheduling, so without the queue
-	Queue float64 `json:"queue_time_ms"`
-	Spec  *struct {
-		Steps     int   `json:"num_spec_steps"`
-		Accepted  int   `json:"num_accepted_draft_tokens"`
-		Histogram []int `json:"acceptance_histogram"` // index = accepted drafts
-	} `json:"speculative_decoding"`
+	TTFT  float64     `json:"time_to_first_token_ms"` // from scheduling, so without the queue
+	Queue float64     `json:"queue_time_ms"`
+	Spec  *specCounts `json:"speculative_decoding"`
+}
+
+// specCounts are vLLM's and TensorRT-LLM's counts of speculation, which differ in the name of one.
+type specCounts struct {
+	Steps     int   `json:"num_spec_steps"`
+	Accepted  *int  `json:"num_accepted_draft_tokens"`
+	Total     *int  `json:"total_accepted_draft_tokens"`
+	Histogram []int `json:"acceptance_histogram"` // index = accepted drafts
+	PerStep   []int `json:"per_step_accepted"`    // vLLM, where it tells details
+	Depth     int   `json:"num_spec_tokens"`
 }
 
 var errNotJSON = errors.New("the event is not JSON")
@@ -99,7 +106,7 @@ func parseEvent(data []byte) (e event, err error) {
 		case "sglext":
 			for key, v := range members(v) {
 				if key == "spec_tokens_details" {
-					e.spec = decode[specDetails](v)
+					e.spec = only[specDetails](v)
 				}
 			}
 		case "metrics":
@@ -138,6 +145,8 @@ func (e *event) choice(c []byte) {
 			if mean, err := strconv.ParseFloat(string(v), 64); err == nil {
 				e.perPass = mean
 			}
+		case "speculative_decoding":
+			e.counts = decode[specCounts](v)
 		case "meta_info":
 			if info, _ := parseInfo(v); info != nil {
 				e.infos = append(e.infos, info)
@@ -246,6 +255,20 @@ func parseFinish(v []byte) (f finish) {
 		}
 	}
 	return f
+}
+
+// only decodes an object, or the single element of a list: of several, which belongs to an answer is not told.
+func only[T any](v []byte) *T {
+	if v[0] != '[' {
+		return decode[T](v)
+	}
+	if length(v) != 1 {
+		return nil
+	}
+	for element := range elements(v) {
+		v = element
+	}
+	return decode[T](v)
 }
 
 // decode is for what comes once in an answer. Members of an unexpected kind are left out.

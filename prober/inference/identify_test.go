@@ -191,6 +191,8 @@ func TestBlockSize(t *testing.T) {
 		{serverArgs{Algorithm: &eagle, DraftTokens: 4}, 4},
 		{serverArgs{Algorithm: &flash, DraftTokens: 16, DraftSteps: 1}, 16},
 		{serverArgs{Algorithm: &flash, DraftTokens: 128, FlashBlock: 16}, 16},
+		{serverArgs{Algorithm: &flash, DraftTokens: 128, FlashWidth: 4}, 0},
+		{serverArgs{Algorithm: &flash, DraftTokens: 128, FlashTree: true, FlashBlock: 8}, 8},
 	} {
 		if got := test.args.blockSize(); got != test.want {
 			t.Errorf("%+v: %d, want %d", test.args, got, test.want)

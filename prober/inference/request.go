@@ -17,6 +17,7 @@ type field struct {
 	name     string
 	value    any
 	optional bool
+	whole    bool // sent only where the answer comes in one piece
 }
 
 // legRequest is one leg as a dialect wants it: everything but the prompt, which comes last in the body.
@@ -39,6 +40,9 @@ func (l legRequest) frame(refused map[string]string) (head, tail []byte, err err
 	b.WriteByte('{')
 	done := map[string]bool{}
 	for _, f := range l.fields {
+		if f.whole && !dropped("stream", refused) {
+			continue
+		}
 		if f.parent == "" {
 			if err := appendField(&b, f, refused); err != nil {
 				return nil, nil, err
@@ -90,9 +94,10 @@ func appendField(b *bytes.Buffer, f field, refused map[string]string) error {
 	return nil
 }
 
-// inDropped says whether the object that a field stands in is not sent; an answer in one piece has no stream to set options of.
+// inDropped says whether a field or the object that it stands in is not sent for the sake of another one: an answer in one
+// piece has no stream to set options of.
 func (f field) inDropped(refused map[string]string) bool {
-	return dropped(f.parent, refused) || f.parent == "stream_options" && dropped("stream", refused)
+	return f.whole && !dropped("stream", refused) || dropped(f.parent, refused) || f.parent == "stream_options" && dropped("stream", refused)
 }
 
 func dropped(name string, refused map[string]string) bool {

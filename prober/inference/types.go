@@ -87,7 +87,8 @@ type Response struct {
 	Retried          bool   // a gateway tried more than once: no duration is that of one request; comes with an Error
 	Encoded          bool   // the body came compressed though identity was asked for: stamps mean nothing
 
-	Spec    *Spec         // speculation facts of the whole request, as the response tells them
+	Spec    *Spec         // speculation facts of the whole request, as the best source in the response tells them
+	Clash   string        // how two counts of speculation in the response contradict each other, "" where they do not
 	Queued  time.Duration // queue wait as the server tells it
 	Prefill time.Duration // prefill time as the server tells it
 	Replica string        // data-parallel rank, or whatever names the replica that answered
@@ -102,8 +103,9 @@ type Chunk struct {
 // Spec are the speculation facts of one request.
 type Spec struct {
 	Steps     int   // verify passes
-	Drafts    int   // correct drafts over all passes, bonus tokens left out, not truncated at max_tokens
+	Drafts    int   // correct drafts over all passes, bonus tokens left out, not truncated at max_tokens; -1 where not told
 	Histogram []int // [i] counts passes that committed exactly i+1 tokens; nil where not told
+	Block     int   // largest number of tokens that one pass can commit; 0 where not told
 	Source    string
 	AtLeast   bool // Steps is derived from tokens: too low by what a last pass may have accepted beyond max_tokens
 }

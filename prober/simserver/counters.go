@@ -16,6 +16,7 @@ type counters struct {
 	perPosition                  []int
 	endedPositions               []int // the same of requests that have ended
 
+	scheduledPrompts                  int // prompt tokens of requests that were scheduled
 	prefilledPrompts, prefilledCached int // prompt tokens of requests whose prefill is done
 
 	prompt, cached, generated     int // finished requests

@@ -254,6 +254,7 @@ func (e *engine) admit(j *job) bool {
 	j.computed = j.cached
 	e.running = append(e.running, j)
 	e.count.prefillCache += j.cached
+	e.count.scheduledPrompts += len(j.prompt)
 	j.emit(event{progress: j.computed})
 	return true
 }

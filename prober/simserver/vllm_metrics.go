@@ -85,6 +85,11 @@ func prompts(v view) int { return v.prefilledPrompts }
 
 func hits(v view) int { return v.prefilledCached }
 
+// scheduled and found move when a request is scheduled, before any of it is computed.
+func scheduled(v view) int { return v.scheduledPrompts }
+
+func found(v view) int { return v.prefillCache }
+
 func nothing(view) float64 { return 0 }
 
 func waiting(v view) float64 { return float64(v.waiting) }
@@ -103,13 +108,13 @@ func (s vllm) loadMetrics(f vllmFamilies) {
 	}
 	if e.has(vllmOldUsage) {
 		f.gauge("gpu_cache_usage_perc", "GPU KV-cache usage. 1 means 100 percent usage.", usage)
-		f.count("gpu_prefix_cache_queries", "GPU prefix cache queries, in tokens.", prompts)
-		f.count("gpu_prefix_cache_hits", "GPU prefix cache hits, in tokens.", hits)
+		f.count("gpu_prefix_cache_queries", "GPU prefix cache queries, in tokens.", scheduled)
+		f.count("gpu_prefix_cache_hits", "GPU prefix cache hits, in tokens.", found)
 	}
 	if e.has(vllmUsage) {
 		f.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", usage)
-		f.count("prefix_cache_queries", "Prefix cache queries, in tokens.", prompts)
-		f.count("prefix_cache_hits", "Prefix cache hits, in tokens.", hits)
+		f.count("prefix_cache_queries", "Prefix cache queries, in tokens.", scheduled)
+		f.count("prefix_cache_hits", "Prefix cache hits, in tokens.", found)
 	}
 	f.count("num_preemptions", "Cumulative number of preemptions.", func(view) int { return 0 })
 	f.each("gauge", "cache_config_info", "Information of the LLMEngine CacheConfig", func(view) float64 { return 1 },

@@ -90,6 +90,8 @@ type Sample struct {
 	StepStream   float64   `json:"step_stream,omitempty"`
 	StepError    float64   `json:"step_error,omitempty"` // relative
 	Spread       *float64  `json:"spread,omitempty"`     // relative
+	AcceptOne    *float64  `json:"accept_one,omitempty"` // share of steps that committed one token
+	AcceptCap    *float64  `json:"accept_cap,omitempty"` // share of steps that committed all that they can
 	AcceptLength float64   `json:"accept_length,omitempty"`
 	DecodeTokens float64   `json:"decode_tokens,omitempty"`
 	DecodeRate   float64   `json:"decode_rate,omitempty"` // tokens per second
