@@ -101,7 +101,7 @@ type Run struct {
 	Model    string // the configured name, "default" where none is configured
 	Rung     Rung
 	Started  time.Time
-	Duration time.Duration // spent on the server; waiting for others to end is left out
+	Duration time.Duration // spent on the server; waiting for others to end and for counters to move is left out
 	Status   Status
 	Reason   Reason // set unless accepted
 	Message  string // one sentence for people, bounded, free of secrets

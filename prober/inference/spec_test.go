@@ -53,3 +53,32 @@ func TestSpeculationSources(t *testing.T) {
 		})
 	}
 }
+
+// TestMetaInfoIsNotAskedForInStreams: SGLang refuses it there, and tells by it where an answer comes in one piece.
+func TestMetaInfoIsNotAskedForInStreams(t *testing.T) {
+	for _, c := range []struct {
+		api     API
+		refused map[string]string
+		want    bool
+	}{
+		{Chat, nil, false},
+		{Chat, map[string]string{"stream": ""}, true},
+		{Chat, map[string]string{"stream": "", "return_meta_info": ""}, false},
+		{Completions, map[string]string{"stream": ""}, false},
+	} {
+		leg, err := sglang{}.leg(c.api, session{}, Request{MaxTokens: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, err := leg.frame(c.refused)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if asks := strings.Contains(string(head), `"return_meta_info":true`); asks != c.want {
+			t.Errorf("%s, refused %v: %s", c.api, c.refused, head)
+		}
+		if !strings.Contains(string(head), `"return_spec_tokens_details":true`) {
+			t.Errorf("%s does not ask for sglext: %s", c.api, head)
+		}
+	}
+}
