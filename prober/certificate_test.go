@@ -39,6 +39,7 @@ func TestGrade(t *testing.T) {
 		"restarted":                       {idle, with(grown, func(l *Load) { l.PromptTokens = f(3) }), ours, NotKnown, true},
 		"restarted, and counts more":      {with(idle, since(100)), with(grown, since(200)), ours, NotKnown, false},
 		"not restarted":                   {with(idle, since(100)), with(grown, since(100)), ours, Proved, false},
+		"a sum can no longer be printed":  {digits(idle, 50), digits(with(grown, func(l *Load) { l.PromptTokens = nil }), 120), ours, Proved, false},
 		"a counter is gone":               {idle, with(grown, func(l *Load) { l.GeneratedTokens = nil }), ours, NotKnown, true},
 		"the first requests ever":         {Load{Running: n(0), Queued: n(0)}, with(grown, firstEver), ours, Proved, false},
 		"the first, and somebody else":    {Load{Running: n(0), Queued: n(0)}, with(grown, func(l *Load) { firstEver(l); l.PromptTokens = f(3001) }), ours, IsContended, false},

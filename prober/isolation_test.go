@@ -203,7 +203,11 @@ func TestIsolationCertificate(t *testing.T) {
 	if !testing.Short() && all.contended < 200 {
 		t.Errorf("%d contended runs are too few to judge by", all.contended)
 	}
-	if float64(all.quietProved) < 0.95*float64(all.quiet) {
+	least := 0.95
+	if testing.Short() { // few runs, half of them at the highest rate
+		least = 0.85
+	}
+	if float64(all.quietProved) < least*float64(all.quiet) {
 		t.Errorf("%d of %d quiet runs were proved", all.quietProved, all.quiet)
 	}
 }
