@@ -31,7 +31,7 @@ demo: build
 
 # The tests come last, so that their own summary ends the output.
 test: tools lint generated exposition rules browser endtoend
-	go test -race ./...
+	go test -race -timeout 30m ./...
 
 lint: $(GOLANGCI)
 	$(GOLANGCI) fmt --diff
@@ -50,7 +50,7 @@ exposition: $(PROMTOOL)
 rules: $(PROMTOOL) $(OLDEST_PROMTOOL)
 	$(PROMTOOL) check rules --lint=all --lint-fatal deploy/prometheus/longctx.rules.yml
 	$(PROMTOOL) check config deploy/prometheus/prometheus.yml
-	go test -race ./deploy/prometheus
+	go test -race -timeout 30m ./deploy/prometheus
 
 # The pages in a real browser, by day and by night, in wide windows and narrow ones. A tag keeps it out of go test ./..., which needs none.
 browser: $(CHROMIUM)
@@ -59,7 +59,7 @@ browser: $(CHROMIUM)
 # Everything together, with a real Prometheus. It measures real times, so nothing else runs beside it; go test ./... takes the
 # result from its cache.
 endtoend: $(PROMTOOL) $(PROMETHEUS)
-	go test -race ./deploy/endtoend
+	go test -race -timeout 30m ./deploy/endtoend
 
 # Speed, and what a plan costs the server at equal error.
 bench:
