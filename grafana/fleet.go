@@ -107,6 +107,10 @@ func ladder() dashboard.Panel {
 		{query: query{ref: "prefillChange", expr: byRung("min", prefillChangeQuery())}, name: "Prefill, change", unit: "percentunit", thresholds: prefillChange()},
 		{query: query{ref: "accept", expr: byRung("min", ofRung(acceptFresh))}, name: "Tokens a step", unit: "none"},
 		{query: query{ref: "decode", expr: byRung("min", joined(ofRung(decodeRate)))}, name: "Decode", unit: unitRate},
+		{
+			query: query{ref: "missed", expr: byRung("max", joined(ofRung(needleInARow)))}, name: "Facts missed in a row", unit: "none",
+			thresholds: steps(green, from(missesWarn, orange)),
+		},
 		{query: query{ref: "age", expr: byRung("max", intervalsSince())}, name: "Age in intervals", unit: "none", thresholds: age()},
 	})
 }

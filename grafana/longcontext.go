@@ -22,7 +22,7 @@ func longContext() Dashboard {
 			}},
 			{"Single steps", []dashboard.Panel{stepHeatmap()}},
 			{"Prefill", []dashboard.Panel{ttftCurve(), prefillCurve(), ttftPanel(rungName, 12), prefillPanel(rungName, 12)}},
-			{"Reach", []dashboard.Panel{statesPanel(rungName, 12, 9), reachOverTime()}},
+			{"Reach and answers", []dashboard.Panel{statesPanel(rungName, 12, 9), reachOverTime(), answers(), firstTokens()}},
 			{"Measurement", []dashboard.Panel{agePanel(), reasonsPanel("{{kind}}: {{reason}}", 8), spreadPanel()}},
 		})
 }
@@ -85,7 +85,7 @@ func figures() []dashboard.Panel {
 			about: about{
 				what: "Longest selected rung in tokens that the server took at its latest run.",
 				bad:  "Less than the longest configured rung, or than what the server says it takes.",
-				do:   "See under Reach when it shrank.",
+				do:   "See under Reach and answers when it shrank.",
 			},
 			queries: []query{{expr: longestAnswered("target")}},
 		}),
@@ -276,6 +276,37 @@ func reachOverTime() dashboard.Panel {
 			{expr: "max by (target) (" + joined(ofTarget(targetMaxContext)) + ")", legend: "context limit"},
 			{expr: "max by (target) (" + joined(ofTarget(targetKVPool)) + ")", legend: "KV pool"},
 		},
+	}, linear())
+}
+
+func answers() dashboard.Panel {
+	return states(panel{
+		title: "Planted fact found", unit: "none", empty: "Nothing was asked yet, or no prompt is cached", width: 12, height: 9,
+		about: about{
+			what: "Whether the model named the fact that stands in its prompt, when it was last asked, by rung. Small and base models may never do.",
+			bad:  "Missed where it was found before: fast, and wrong. Twice in a row an alert fires.",
+			do:   "From one length on: something cuts the prompt. All lengths: model, template or sampling. Compare with the first tokens beside it.",
+		},
+		queries:    []query{{expr: joined(ofRung(needleFound)), legend: rungName}},
+		thresholds: steps(orange, from(1, green)),
+		maps: map[string]dashboard.ValueMappingResult{
+			"0": {Text: new("missed"), Color: new(orange), Index: new(int32(0))}, "1": {Text: new("found"), Color: new(green), Index: new(int32(1))},
+		},
+	})
+}
+
+func firstTokens() dashboard.Panel {
+	sum := func(counter string) string {
+		return "sum by (rung) (increase(" + ofRung(counter) + "[" + eventWindow + "]))"
+	}
+	return overTime(panel{
+		title: "Other first tokens from the cache", unit: "percentunit", empty: "Nothing was compared within 6 hours", width: 12, height: 9,
+		about: about{
+			what: "Share of answers to a cached prompt, within 6 hours, whose first token was another than when the prompt was computed, at temperature 0.",
+			bad:  "A rise that stays: the cache gives back something else than was computed. Single ones come from numerics that depend on the batch.",
+			do:   "Switch offload or quantisation of the KV cache off, and compare.",
+		},
+		queries: []query{{expr: sum(firstTokenMisses) + " / (" + sum(firstTokenChecks) + " > 0)", legend: rungName}},
 	}, linear())
 }
 

@@ -25,6 +25,11 @@ const (
 	rejectionsInARow = "longctx_probe_consecutive_rejections"
 	budgetUsed       = "longctx_budget_used_ratio"
 
+	needleFound      = "longctx_needle_found"
+	needleInARow     = "longctx_needle_consecutive_misses"
+	firstTokenChecks = "longctx_first_token_checks_total"
+	firstTokenMisses = "longctx_first_token_mismatches_total"
+
 	decodeRate         = "longctx_decode_tokens_per_second"
 	acceptLength       = "longctx_accept_length"
 	stepError          = "longctx_step_error_ratio"

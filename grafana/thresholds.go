@@ -13,6 +13,7 @@ const (
 	acceptDropWarns  = 0.7  // LongCtxAcceptanceCollapse
 	acceptFloor      = 1.1  // LongCtxAcceptanceCollapse: tokens a step
 	failuresWarn     = 3    // LongCtxFailing
+	missesWarn       = 2    // LongCtxWrongAnswer
 	staleIntervals   = 2.5  // the recording rules of fresh values
 	missingIntervals = 4    // LongCtxNoCleanMeasurement
 	judgedRungs      = 5    // the recording rules of slope and intercept

@@ -61,6 +61,7 @@ func TestThresholdsAreThoseOfTheRules(t *testing.T) {
 		{"LongCtxAcceptanceCollapse", acceptFresh + " < %g * " + acceptMedian, acceptDropWarns},
 		{"LongCtxAcceptanceCollapse", acceptFresh + " < %g and", acceptFloor},
 		{"LongCtxFailing", failuresInARow + ") >= %g", failuresWarn},
+		{"LongCtxWrongAnswer", needleInARow + ") >= %g", missesWarn},
 		{"LongCtxNoCleanMeasurement", "> %g * max without (instance, pod) (" + probeEffective, missingIntervals},
 		{stepFresh, "<= %g * " + probeEffective, staleIntervals},
 		{slopeFresh, stepFitRungs + " >= %g", judgedRungs},

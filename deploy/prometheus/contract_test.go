@@ -17,7 +17,8 @@ func alerts() []string {
 		"LongCtxStepTimeGrowth", "LongCtxStepTimeGrowthWide", "LongCtxStepSlopeGrowth", "LongCtxStepInterceptGrowth",
 		"LongCtxPrefillThroughputDrop", "LongCtxAcceptanceCollapse", "LongCtxFailing", "LongCtxNoCleanMeasurement",
 		"LongCtxStepTimeSuperlinear", "LongCtxRungUnreachable", "LongCtxContextLimitShrank", "LongCtxContextExceedsKVPool",
-		"LongCtxDeployRegression", "LongCtxStateNotSaved", "LongCtxBudgetExhausted", "LongCtxNoisyMeasurement", "LongCtxEngineMetricsDown",
+		"LongCtxDeployRegression", "LongCtxStateNotSaved", "LongCtxWrongAnswer",
+		"LongCtxBudgetExhausted", "LongCtxNoisyMeasurement", "LongCtxEngineMetricsDown",
 		"LongCtxOverdue", "LongCtxExporterDown", "LongCtxExporterAbsent", "LongCtxConfigReloadFailed",
 	}
 }

@@ -26,6 +26,8 @@ func watchers() map[string][]string {
 		"LongCtxAcceptanceCollapse":                    {"acceptance"},
 		"LongCtxStepTimeSuperlinear":                   {"superlinear"},
 		"LongCtxDeployRegression":                      {"deploy", "deployed"},
+		"LongCtxWrongAnswer":                           {"answers"},
+		"target_context:longctx_needle_found":          {"answers", "recalled"},
 		"LongCtxStateNotSaved":                         {"saving"},
 		"LongCtxRungUnreachable":                       {"reach"},
 		"LongCtxContextLimitShrank":                    {"limit"},

@@ -16,6 +16,8 @@ func suites() []suite {
 		{"deploy", minute, minute, deployScenarios()},
 		{"deployed", hour, hour, deployedScenarios()},
 		{"saving", minute, minute, savingScenarios()},
+		{"answers", minute, minute, answerScenarios()},
+		{"recalled", hour, day, recalledScenarios()},
 		{"reach", minute, minute, reachScenarios()},
 		{"limit", minute, minute, limitScenarios()},
 		{"advertised", hour, day, advertisedScenarios()},
