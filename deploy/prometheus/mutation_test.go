@@ -195,6 +195,7 @@ func parts() [][2]string {
 		{"unless target_context:longctx_probe_last_success_timestamp_seconds:max1d", ""},
 		{"and max without (context, rung) (target_context:longctx_step_seconds:growth) > 1.1", ""},
 		{"and max without (instance, pod) (longctx_target_up) == 1", ""},
+		{"and max without (instance, pod) (longctx_step_expected_seconds)", ""},
 		{"unless time() - longctx_state_last_save_timestamp_seconds < 900", ""},
 		{`{baseline="previous_deploy"}`, ""},
 		{"unless\n  max without (instance, pod) (longctx_rung_context_tokens)\n  > ignoring (context, rung) group_left () max without (instance, pod) (longctx_target_max_context_tokens)", ""},

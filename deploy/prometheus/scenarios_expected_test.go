@@ -58,6 +58,14 @@ func superlinearScenarios() []scenario {
 			},
 		},
 		{
+			name:      "a prediction that is no longer made says nothing",
+			exporters: one(target{name: "t", rungs: []rung{{context: 8192, every: hour, runs: steps(5*minute, 0, 3, 3, 3)}}}),
+			extra: []series{{fmt.Sprintf(`%s{job="longctx",instance="a",%s}`, expectedStep, ofRung("t", 8)), func(t time.Duration) (float64, bool) {
+				return 2, t < 5*minute
+			}}},
+			checks: []check{silent(20 * minute), silent(40 * minute)},
+		},
+		{
 			name:      "the largest prediction of an hour counts",
 			exporters: one(target{name: "t", rungs: []rung{{context: 8192, every: hour, runs: steps(5*minute, 0, 1.5, 1.5, 1.5)}}}),
 			extra:     []series{shifting(expectedStep, ofRung("t", 8), 2, 10*minute, 1)},
