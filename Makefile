@@ -20,7 +20,7 @@ OLDEST_PROMTOOL  := $(BIN)/promtool-$(OLDEST)
 FUZZTIME         := 30s
 SEEDS            := 4
 
-.PHONY: build demo test lint generated exposition rules browser endtoend bench fuzz cover tools proof politeness clean
+.PHONY: build demo test lint generated exposition rules browser endtoend bench fuzz soak soak-logs cover tools proof politeness detection clean
 
 build:
 	go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o longctx_exporter .
@@ -35,7 +35,7 @@ test: tools lint generated exposition rules browser endtoend
 
 lint: $(GOLANGCI)
 	$(GOLANGCI) fmt --diff
-	go vet -tags browser ./...
+	go vet -tags browser,soak ./...
 	$(GOLANGCI) run ./...
 
 # What is generated is committed: on a clean checkout generating again changes nothing.
@@ -73,6 +73,10 @@ fuzz:
 		done || exit 1; \
 	done
 
+# A hundred targets with nine rungs each, probed by the program for ten minutes: memory, goroutines, descriptors, missed runs.
+soak:
+	go test -tags soak -run TestFleetSoak -v -count=1 -timeout 60m .
+
 # A million log lines through five thousand rotations: none lost, none read twice.
 soak-logs:
 	go test ./collector/serverlog -run TestSoak -v -count=1 -args -soak
@@ -90,6 +94,10 @@ proof:
 # What real requests feel of the prober: a simulated day at three loads, with it and without it.
 politeness:
 	set -o pipefail; go test ./prober -run 'TestPoliteness$$' -v -count=1 -timeout 30m -args -politeness.hours=24 | grep -v '^=== \|^ *--- PASS'
+
+# How long it takes until it is certain that attention became 30 % slower, with confirmations and without.
+detection:
+	go test ./prober -run 'TestDetection$$' -v -count=1 -timeout 60m -args -detection.days=14
 
 tools: $(PROMTOOL) $(PROMETHEUS) $(OLDEST_PROMTOOL) $(GOLANGCI)
 

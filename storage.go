@@ -33,12 +33,17 @@ func (f *fleet) past(targets []prober.Target) []prober.Past {
 	now := time.Now()
 	for _, t := range targets {
 		for context, kept := range f.store.Target(t.StateKey()).Rungs {
-			if age, known := f.store.Age(kept.Attempted); known {
-				past = append(past, prober.Past{
-					Target: t.Name, Rung: prober.Rung(context), Started: now.Add(-age),
-					Took: time.Duration(kept.Duration * float64(time.Second)),
-				})
+			age, known := f.store.Age(kept.Attempted)
+			if !known {
+				continue
 			}
+			p := prober.Past{
+				Target: t.Name, Rung: prober.Rung(context), Started: now.Add(-age), Took: time.Duration(kept.Duration * float64(time.Second)),
+			}
+			for _, s := range kept.Samples {
+				p.Clean = append(p.Clean, prober.SampleOf(s))
+			}
+			past = append(past, p)
 		}
 	}
 	return past

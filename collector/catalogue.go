@@ -63,6 +63,7 @@ const (
 	probeFailures    = "longctx_probe_failures_total"
 	probeRejections  = "longctx_probe_rejections_total"
 	probeSkips       = "longctx_probe_skips_total"
+	probeConfirms    = "longctx_probe_confirmations_total"
 	probeReasons     = "longctx_probe_reasons_total"
 	failuresInARow   = "longctx_probe_consecutive_failures"
 	rejectionsInARow = "longctx_probe_consecutive_rejections"
@@ -246,6 +247,10 @@ func outcomeMetrics() []Metric {
 		{Name: probeFailures, Type: Counter, Labels: perRung(), Help: "Number of runs of the rung in which the server did not answer the question."},
 		{Name: probeRejections, Type: Counter, Labels: perRung(), Help: "Number of runs of the rung that were answered but are no measurement."},
 		{Name: probeSkips, Type: Counter, Labels: perRung(), Help: "Number of due runs of the rung that were not sent."},
+		{
+			Name: probeConfirms, Type: Counter, Labels: perRung(),
+			Help: "Number of runs of the rung that were sent beside the schedule to confirm a surprising value; they count as runs too.",
+		},
 		{
 			Name: failuresInARow, Type: Gauge, Labels: perRung(),
 			Help: "Number of failed runs of the rung since the server last answered one; skipped runs and runs that were broken off left out.",

@@ -124,6 +124,7 @@ func (p page) outcome(r *rung) {
 	p.counter(probeFailures, r.failures, r.labels)
 	p.counter(probeRejections, r.rejections, r.labels)
 	p.counter(probeSkips, r.skips, r.labels)
+	p.counter(probeConfirms, r.confirmations, r.labels)
 	p.gauge(failuresInARow, r.failing, r.labels)
 	p.gauge(rejectionsInARow, r.rejecting, r.labels)
 	p.counter(verifySteps, r.verifySteps, r.labels)

@@ -157,6 +157,7 @@ func stories() []story {
 			for i := range 3 {
 				for _, r := range withObjectives().Ladder {
 					run := accepted("ct200", r)
+					run.Confirmation = r == rung64k && i > 0
 					run.Sample.Step *= 1 + float64(i)/100
 					run.Sample.Prefill *= 1 + float64(i)/100
 					c.ObserveRun(run)

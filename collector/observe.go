@@ -73,6 +73,9 @@ func (t *target) count(r *rung, run prober.Run) {
 	}
 	if run.Status != prober.Skipped {
 		r.runs++
+		if run.Confirmation {
+			r.confirmations++
+		}
 		t.busy += max(0, run.Duration).Seconds()
 		t.countPrompts(run)
 	}

@@ -96,21 +96,12 @@ func (r *record) keptSample(run prober.Run) state.Sample {
 	}
 }
 
-// sampleOf turns a kept sample back.
-func sampleOf(s state.Sample) prober.Sample {
-	return prober.Sample{
-		PromptTokens: s.PromptTokens, TTFT: s.TTFT, Prefill: s.Prefill, Step: s.Step, StepStream: s.StepStream, StepError: s.StepError,
-		AcceptLength: s.AcceptLength, DecodeTokens: s.DecodeTokens, DecodeRate: s.DecodeRate, Method: s.Method,
-		Isolation: prober.Isolation(s.Isolation), Buffered: s.Buffered,
-	}
-}
-
 // recent are the values of the latest clean samples that came without a gap.
 func (r *record) recent() []values {
 	var recent []values
 	samples := r.kept.Samples
 	for _, s := range samples[max(0, len(samples)-r.unbroken):] {
-		recent = append(recent, valuesOf(sampleOf(s)))
+		recent = append(recent, valuesOf(prober.SampleOf(s)))
 	}
 	return recent
 }
@@ -145,7 +136,7 @@ func recordOf(s state.Rung, now time.Time, age func(time.Time) (time.Duration, b
 	}
 	latest := s.Samples[last]
 	if old, ok := age(latest.At); ok {
-		clean := sampleOf(latest)
+		clean := prober.SampleOf(latest)
 		r.clean, r.cleanAt, r.cleanPlan = &clean, now.Add(-old), prober.Plan(latest.Plan)
 		r.unbroken = min(s.Unbroken, confirmedBy)
 		if latest.Spread != nil && *latest.Spread >= 0 {

@@ -29,6 +29,7 @@ type rung struct {
 	objectives                  []*objective
 
 	runs, failures, rejections, skips float64
+	confirmations                     float64
 	verifySteps, completionTokens     float64
 	recall                            recall
 

@@ -68,3 +68,12 @@ func (r *Runner) Restore(s state.Server) {
 func (t Target) StateKey() string {
 	return state.Key(t.Name, t.URL, t.Model, string(t.Dialect), string(t.API), t.Replica)
 }
+
+// SampleOf is a clean sample as it was kept: without single steps and what else is shown but once.
+func SampleOf(s state.Sample) Sample {
+	return Sample{
+		PromptTokens: s.PromptTokens, TTFT: s.TTFT, Prefill: s.Prefill, Step: s.Step, StepStream: s.StepStream, StepError: s.StepError,
+		AcceptLength: s.AcceptLength, DecodeTokens: s.DecodeTokens, DecodeRate: s.DecodeRate, Method: s.Method,
+		Isolation: Isolation(s.Isolation), Buffered: s.Buffered,
+	}
+}

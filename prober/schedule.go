@@ -52,11 +52,12 @@ type slot struct {
 	since   time.Time // the first due time since the last run; how late the slot is
 	again   time.Time // when a run that was put off is tried again; zero for none
 	confirm time.Time // from when on a confirmation is wanted; zero for none
-	barred  time.Time // until when budget or quiet hours have kept it from running
-	putOff  int       // how often in a row a run was
-	last    time.Time // start of the last run; zero before the first
-	took    time.Duration
-	cost    time.Duration // of a run as they go, in time of the server
+	evidence
+	barred time.Time // until when budget or quiet hours have kept it from running
+	putOff int       // how often in a row a run was
+	last   time.Time // start of the last run; zero before the first
+	took   time.Duration
+	cost   time.Duration // of a run as they go, in time of the server
 
 	failing  bool // this and the next two belong to the server's goroutine
 	rejected int  // runs in a row
@@ -157,11 +158,13 @@ func (s *Scheduler) execute(ctx context.Context, sv *server, o opening) {
 	took := time.Since(started)
 	s.mu.Lock()
 	sv.settle(o, run, took)
+	found, d := o.slot.weigh(run, time.Now())
 	s.mu.Unlock()
 	s.observer.ObserveRun(run)
 	if run.Status != Skipped && ctx.Err() == nil {
 		s.logChange(o.slot, run, took)
 	}
+	s.logFinding(o.slot, found, d)
 }
 
 // unmeasured is after how many rejected runs in a row a rung counts as not measured.

@@ -29,7 +29,7 @@ func (sv *server) openings(now time.Time) []opening {
 		}
 		openings = append(openings, opening{slot: sl, at: afterQuiet(sl.quiet, later(gate, later(sl.wanted(), sv.cool)))})
 		if !sl.confirm.IsZero() {
-			gate := sv.gate(sl, now, &sv.ledger.reserve, 1+tolerance, solvent)
+			gate := sv.gate(sl, now, sv.confirmer(sl), 1+tolerance, solvent)
 			openings = append(openings, opening{slot: sl, confirms: true, at: afterQuiet(sl.quiet, later(gate, later(sl.confirm, sv.cool)))})
 		}
 	}
@@ -234,21 +234,4 @@ func (s *Scheduler) miss(sv *server) {
 		level.Debug(s.logger).Log("msg", "due times missed", "missed", len(all), "first_target", all[0].slot.target.Name,
 			"first_rung", all[0].slot.rung, "reason", all[0].reason)
 	}
-}
-
-// Confirm asks for one more run of a rung beside its schedule, as soon as the part of the budget that is kept for
-// confirmations allows. It says whether the rung is scheduled. The run is told of with Confirmation set. To ask again before it
-// has begun changes nothing.
-func (s *Scheduler) Confirm(target string, rung Rung) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sv, sl := s.find(target, rung)
-	if sl == nil {
-		return false
-	}
-	if sl.confirm.IsZero() {
-		sl.confirm = time.Now()
-		s.wake(sv)
-	}
-	return true
 }

@@ -82,20 +82,17 @@ func TestConfirm(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, stop := scheduling(t, []Target{target}, d)
 			defer stop()
-			if s.Confirm("a", 1024) || s.Confirm("b", 8192) {
-				t.Error("a rung that is not scheduled will be confirmed")
-			}
 			if confirm {
 				time.Sleep(24 * time.Hour)
 				asked := time.Now()
-				s.Confirm("a", 131072)
-				s.Confirm("a", 131072)
+				wantConfirmation(s, "a", 131072)
+				wantConfirmation(s, "a", 131072)
 				time.Sleep(10 * time.Minute)
-				if runs := confirmations(d); len(runs) != 1 || runs[0].Started.Sub(asked) > 2*time.Minute {
+				if runs := confirmationsIn(d); len(runs) != 1 || runs[0].Started.Sub(asked) > 2*time.Minute {
 					t.Errorf("asked twice for a confirmation: %+v", runs)
 				}
 				for range (days - 1) * 24 {
-					s.Confirm("a", 131072)
+					wantConfirmation(s, "a", 131072)
 					time.Sleep(time.Hour)
 				}
 			} else {
@@ -105,7 +102,7 @@ func TestConfirm(t *testing.T) {
 		for _, r := range d.of("a", 8192, Accepted) {
 			at = append(at, r.Started)
 		}
-		return at, ranFor(confirmations(d)).Seconds() / (days * 24 * time.Hour).Seconds()
+		return at, ranFor(confirmationsIn(d)).Seconds() / (days * 24 * time.Hour).Seconds()
 	}
 	without, _ := ladder(false)
 	with, share := ladder(true)
@@ -117,7 +114,18 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-func confirmations(d *diary) (runs []Run) {
+// wantConfirmation asks for one beside the schedule.
+func wantConfirmation(s *Scheduler, target string, rung Rung) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sv, sl := s.find(target, rung)
+	if sl.confirm.IsZero() {
+		sl.confirm = time.Now()
+		s.wake(sv)
+	}
+}
+
+func confirmationsIn(d *diary) (runs []Run) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range d.runs {
@@ -208,9 +216,9 @@ func TestRecall(t *testing.T) {
 		s := NewScheduler(nil, func(ctx context.Context, t Target, r Rung) Run { return fakeRun(ctx, t, r, time.Second) },
 			d, log.NewNopLogger())
 		s.Add([]Target{target}, []Past{
-			{"a", 131072, now.Add(-time.Hour), 2 * time.Minute},    // 6000 s at 2 %
-			{"a", 1024, now.Add(-time.Minute), time.Second},        // paid for before it is due
-			{"gone", 1024, now.Add(-time.Minute), 2 * time.Minute}, // not scheduled
+			{"a", 131072, now.Add(-time.Hour), 2 * time.Minute, nil},    // 6000 s at 2 %
+			{"a", 1024, now.Add(-time.Minute), time.Second, nil},        // paid for before it is due
+			{"gone", 1024, now.Add(-time.Minute), 2 * time.Minute, nil}, // not scheduled
 		})
 		if got := s.BudgetUsed("a"); math.Abs(got-6050.0/86400) > 1e-6 {
 			t.Errorf("%v of the day's budget is used", got)
@@ -226,7 +234,7 @@ func TestRecall(t *testing.T) {
 			t.Errorf("1k ran after %v", first)
 		}
 		s = NewScheduler(nil, nil, d, log.NewNopLogger())
-		s.Add([]Target{target}, []Past{{"a", 1024, time.Now().Add(time.Hour), time.Second}}) // the clock was set back
+		s.Add([]Target{target}, []Past{{"a", 1024, time.Now().Add(time.Hour), time.Second, nil}}) // the clock was set back
 		if due := time.Until(s.NextDue("a", 1024)); due != 5*time.Minute {
 			t.Errorf("1k is due in %v", due)
 		}

@@ -11,6 +11,7 @@ type Past struct {
 	Rung    Rung
 	Started time.Time
 	Took    time.Duration // on the server; 0 where that is not known
+	Clean   []Sample      // the latest accepted ones of the rung up to then, oldest first
 }
 
 // recall takes over the runs of an earlier process: a rung is next due an interval after its last start, or within the minute
@@ -33,6 +34,9 @@ func (s *Scheduler) recall(past []Past, now time.Time) {
 			p.Started = now
 		}
 		sl.resume(p, now)
+		for _, sample := range p.Clean {
+			sl.take(sample) // which finds what the earlier process found
+		}
 		if !inDebt[sl.account] {
 			sv.ledger.recall(sl, p, now)
 		}

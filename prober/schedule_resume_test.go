@@ -19,7 +19,7 @@ func TestResume(t *testing.T) {
 		start := time.Now()
 		var past []Past
 		for rung, age := range ages {
-			past = append(past, Past{"a", rung, start.Add(-age), 0})
+			past = append(past, Past{"a", rung, start.Add(-age), 0, nil})
 		}
 		s.Add([]Target{target}, past)
 		for rung, want := range map[Rung]time.Duration{1024: 4 * time.Hour, 4096: 5 * time.Minute, 8192: 4 * time.Hour} {

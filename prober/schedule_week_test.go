@@ -93,7 +93,7 @@ func (w *week) live(t *testing.T, during time.Duration, act func(*Scheduler)) {
 	var past []Past
 	for _, r := range w.diary.runs {
 		if r.Status != Skipped {
-			past = append(past, Past{r.Target, r.Rung, r.Started, r.Duration})
+			past = append(past, Past{r.Target, r.Rung, r.Started, r.Duration, nil})
 		}
 	}
 	s.Add(w.all(), past)
