@@ -167,11 +167,14 @@ func stepsByRung(width uint32) dashboard.Panel {
 	return overTime(panel{
 		title: "Step time by rung", unit: "s", empty: noClean, width: width, height: 9,
 		about: about{
-			what: "Seconds per decode step (one verify pass; one token without speculation) in the latest clean run. " + clean,
+			what: "Seconds per decode step (one verify pass; one token without speculation) in the latest clean run. " + clean + besides,
 			bad:  "A level that changed and stays. A single high point is noise, and no alert counts it.",
 			do:   "Note when it changed, and what was deployed or started then.",
 		},
-		queries: []query{{expr: ofRung(stepFresh), legend: rungName}},
+		queries: []query{
+			{expr: ofRung(stepFresh), legend: rungName}, {expr: joined(ofRung(contendedStep)), legend: rungName + " contended"},
+		},
+		overrides: dashedWhere(" contended$"),
 	}, logarithmic())
 }
 

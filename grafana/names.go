@@ -32,12 +32,18 @@ const (
 
 	decodeRate         = "longctx_decode_tokens_per_second"
 	acceptLength       = "longctx_accept_length"
+	acceptCap          = "longctx_accept_cap_ratio"
 	stepError          = "longctx_step_error_ratio"
 	stepSpread         = "longctx_step_spread_ratio"
 	isolationProved    = "longctx_probe_isolation_proved"
 	methodDisagreement = "longctx_method_disagreement_ratio"
 	planStepRatio      = "longctx_plan_step_ratio"
 	planAcceptRatio    = "longctx_plan_accept_length_ratio"
+
+	contendedTTFT    = "longctx_contended_ttft_seconds"
+	contendedStep    = "longctx_contended_step_seconds"
+	contendedDecode  = "longctx_contended_decode_tokens_per_second"
+	contendedRunning = "longctx_contended_running_requests"
 
 	stepBaseline  = "longctx_step_baseline_seconds"
 	stepExpected  = "longctx_step_expected_seconds"

@@ -127,3 +127,11 @@ func dashed(field string) dashboard.DashboardFieldConfigSourceOverrides {
 		property("custom.lineStyle", common.LineStyle{Fill: new(common.LineStyleFillDash), Dash: []float64{8, 6}}),
 		property("custom.showPoints", common.VisibilityModeNever))
 }
+
+// dashedWhere draws the lines so whose names match.
+func dashedWhere(pattern string) []dashboard.DashboardFieldConfigSourceOverrides {
+	return []dashboard.DashboardFieldConfigSourceOverrides{{
+		Matcher:    dashboard.MatcherConfig{Id: "byRegexp", Options: "/" + pattern + "/"},
+		Properties: dashed("").Properties,
+	}}
+}

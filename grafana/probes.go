@@ -270,12 +270,14 @@ func load() dashboard.Panel {
 	return overTime(panel{
 		title: "Requests running and waiting", unit: "none", empty: notTold, width: 8, height: 9,
 		about: about{
-			what: "Requests in the batch and in the queue by the engine's own account, probes included.",
+			what: "Requests in the batch and in the queue by the engine's own account, probes included; and how many ran beside the latest run that was rejected for them.",
 			bad:  "Never at rest: runs are skipped as busy or rejected as contended, and values become rare.",
 			do:   "Probe a quieter replica, or accept longer intervals.",
 		},
 		queries: []query{
-			{expr: joined(ofTarget(engineRunning)), legend: "{{target}} running"}, {expr: joined(ofTarget(engineQueued)), legend: "{{target}} waiting"},
+			{expr: joined(ofTarget(engineRunning)), legend: "{{target}} running"},
+			{expr: joined(ofTarget(engineQueued)), legend: "{{target}} waiting"},
+			{expr: joined(ofRung(contendedRunning)), legend: rungOfTarget + " beside a rejected run"},
 		},
 	}, linear())
 }

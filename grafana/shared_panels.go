@@ -14,6 +14,9 @@ const (
 
 const clean = "The value holds until the next clean run; a gap is a time without one."
 
+// besides explains the lines of runs that were rejected for the company they had.
+const besides = " Dashed: runs beside other requests, as users feel them; no alert looks at those."
+
 const openSignature = "Open the target's long-context dashboard and compare with its signature table."
 
 const unitSlope = "suffix:ms/1k tok"
@@ -50,18 +53,16 @@ func ttftPanel(name string, width uint32) dashboard.Panel {
 	return overTime(panel{
 		title: "Time to first token", unit: "s", empty: noClean, width: width, height: 9,
 		about: about{
-			what: "Time to the first token of an uncached prompt, the smallest of the last three clean runs, by rung. " + clean + " Objectives are drawn as lines named so.",
+			what: "Time to the first token of an uncached prompt, the smallest of the last three clean runs, by rung. " + clean + besides + " Objectives are drawn as lines named so.",
 			bad:  "A line above its objective: users of this length wait longer than promised.",
 			do:   "If prefill fell as well, look at prefill; if not, the time was spent before it: gateway, tokenizer, admission.",
 		},
 		queries: []query{
 			{expr: ofRung(ttftFresh), legend: name},
+			{expr: joined(ofRung(contendedTTFT)), legend: name + " contended"},
 			{expr: joined(ofRung(sloThreshold, `slo="ttft"`)), legend: name + " objective"},
 		},
-		overrides: []dashboard.DashboardFieldConfigSourceOverrides{{
-			Matcher:    dashboard.MatcherConfig{Id: "byRegexp", Options: "/ objective$/"},
-			Properties: dashed("").Properties,
-		}},
+		overrides: dashedWhere(" (objective|contended)$"),
 	}, logarithmic())
 }
 
@@ -81,11 +82,14 @@ func decodePanel(name string, width uint32) dashboard.Panel {
 	return overTime(panel{
 		title: "Decode speed", unit: unitRate, empty: noClean, width: width, height: 9,
 		about: about{
-			what: "Decoded tokens per second of one request in the latest clean run, by rung: acceptance length over step time. " + clean,
+			what: "Decoded tokens per second of one request in the latest clean run, by rung: acceptance length over step time. " + clean + besides,
 			bad:  "A fall that stays. It has two causes, and this panel does not tell them apart.",
 			do:   "Look whether the step time rose or the acceptance length fell: the kernel or the drafter.",
 		},
-		queries: []query{{expr: joined(ofRung(decodeRate)), legend: name}},
+		queries: []query{
+			{expr: joined(ofRung(decodeRate)), legend: name}, {expr: joined(ofRung(contendedDecode)), legend: name + " contended"},
+		},
+		overrides: dashedWhere(" contended$"),
 	}, linear())
 }
 

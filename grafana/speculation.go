@@ -20,7 +20,7 @@ func speculation() Dashboard {
 		variables(false), []row{
 			{"Does it pay?", speculationFigures()},
 			{"Acceptance of the probes", []dashboard.Panel{
-				acceptConfirmed(), acceptCurve(), acceptHeatmap(), acceptPositions(), acceptOne(),
+				acceptConfirmed(), acceptCurve(), acceptHeatmap(), acceptPositions(), acceptOne(), acceptCapPanel(),
 			}},
 			{"Probes and production", []dashboard.Panel{acceptSources(), trafficByLength(), trafficHeatmap(), trafficRequests()}},
 			{"Decode speed is acceptance over step time", []dashboard.Panel{
@@ -143,7 +143,7 @@ func acceptCurve() dashboard.Panel {
 
 func acceptHeatmap() dashboard.Panel {
 	return buckets(panel{
-		title: "Tokens per verify pass, probes", unit: "none", empty: noPasses, width: 8, height: 9,
+		title: "Tokens per verify pass, probes", unit: "none", empty: noPasses, width: 12, height: 9,
 		about: about{
 			what: "How many tokens single verify passes of clean runs committed, passes per hour in each bucket, over the selected lengths.",
 			bad:  "Two bands, at one and at the block size: passes accept all or nothing, as with a loop in the text. A band that sinks to one: the drafter guesses.",
@@ -159,7 +159,7 @@ func acceptPositions() dashboard.Panel {
 		return "sum by (" + by + ") (increase(" + ofRung(acceptBuckets, matcher) + "[" + eventWindow + "]))"
 	}
 	return overCount(panel{
-		title: "Acceptance by position", unit: "percentunit", empty: noPasses, width: 8, height: 9,
+		title: "Acceptance by position", unit: "percentunit", empty: noPasses, width: 12, height: 9,
 		about: about{
 			what: "Share of verify passes of the last 6 hours that committed more tokens than the axis says, a curve for each length of context: at 1 the first draft token was accepted, at 2 the second too.",
 			bad:  "A curve that starts low: the first draft token is wrong already. One that breaks at a position: the tree or block is deeper than the drafter is good for.",
@@ -173,7 +173,7 @@ func acceptPositions() dashboard.Panel {
 
 func acceptOne() dashboard.Panel {
 	return overTime(panel{
-		title: "Passes that committed one token", unit: "percentunit", empty: noPasses, width: 8, height: 9,
+		title: "Passes that committed one token", unit: "percentunit", empty: noPasses, width: 12, height: 9,
 		about: about{
 			what: "Share of verify passes of the last 6 hours in which no draft token was accepted, by rung.",
 			bad:  "A rise that stays: those passes paid for drafting and got what a plain step gives.",
@@ -185,6 +185,18 @@ func acceptOne() dashboard.Panel {
 				ofRung(acceptBuckets, `le="+Inf"`) + "[" + eventWindow + "])) > 0)",
 			legend: rungName,
 		}},
+	}, linear())
+}
+
+func acceptCapPanel() dashboard.Panel {
+	return overTime(panel{
+		title: "Passes that committed the whole block", unit: "percentunit", empty: noPasses, width: 12, height: 9,
+		about: about{
+			what: "Share of verify passes of the latest clean run that committed as many tokens as one can, by rung. " + clean,
+			bad:  "Near 1: the text fell into a loop, or blocks are too short for how good the drafter is.",
+			do:   "A loop: look at the model. Else try longer drafts.",
+		},
+		queries: []query{{expr: joined(ofRung(acceptCap)), legend: rungName}},
 	}, linear())
 }
 

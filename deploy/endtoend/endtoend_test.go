@@ -21,17 +21,29 @@ import (
 // unseen are metrics and labels that are not there while all is well, each with its reason.
 func unseen() map[string]string {
 	return map[string]string{
-		"pod":                                "only Kubernetes attaches it",
-		"longctx_plan_step_ratio":            "every tenth run of a rung is a cold pair",
-		"longctx_plan_accept_length_ratio":   "every tenth run of a rung is a cold pair",
-		"longctx_probe_evicted_tokens_total": "no server here tells what its pool holds beside requests",
+		"pod":                                        "only Kubernetes attaches it",
+		"longctx_plan_step_ratio":                    "every tenth run of a rung is a cold pair",
+		"longctx_plan_accept_length_ratio":           "every tenth run of a rung is a cold pair",
+		"longctx_probe_evicted_tokens_total":         "no server here tells what its pool holds beside requests",
+		"longctx_contended_ttft_seconds":             "nobody else uses these servers",
+		"longctx_contended_step_seconds":             "nobody else uses these servers",
+		"longctx_contended_decode_tokens_per_second": "nobody else uses these servers",
+		"longctx_contended_running_requests":         "nobody else uses these servers",
 	}
 }
 
 // empty are queries without data while all is well, each with its reason.
 func empty() map[string]string {
-	const plan, deploy = "every tenth run of a rung is a cold pair", "nothing was deployed since the start"
+	const plan, deploy, alone = "every tenth run of a rung is a cold pair", "nothing was deployed since the start", "nobody else uses these servers"
 	return map[string]string{
+		"longctx-fleet, Time to first token, B":           alone,
+		"longctx-fleet, Decode speed, B":                  alone,
+		"longctx-context, Time to first token, B":         alone,
+		"longctx-context, Decode speed, B":                alone,
+		"longctx-context, Step time by rung, B":           alone,
+		"longctx-speculation, Decode speed, B":            alone,
+		"longctx-speculation, Step time by rung, B":       alone,
+		"longctx-probes, Requests running and waiting, C": alone,
 		"longctx-context, Steps of 256k, A":               "the server refuses this length, so that no step was seen",
 		"longctx-context, Step time by context, before":   deploy,
 		"longctx-context, By rung, deploy":                deploy,
