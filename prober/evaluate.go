@@ -256,6 +256,9 @@ func (e *execution) evaluate(ctx context.Context, prefill coldPrefill, pairs []p
 	s.Method = method
 	s.DecodeTokens = float64(estimate.Pool(c.two).Tokens) / float64(len(pairs))
 	s.StepError, _ = e.relativeError(pairs, c)
+	if err := e.checkSelf(pairs, basis.Seconds); err != nil {
+		return err
+	}
 	e.learnt, _ = e.lessons(pairs)
 	e.discardBut(prefill, pairs)
 	return e.fillDecode(pairs, c, basis)

@@ -35,6 +35,7 @@ type execution struct {
 	after    *Load         // after the run
 	counted  bool          // the counters between the two grew by exactly ours
 	canaries []canary      // before and after the run, where the server tells nothing of its load
+	self     *selfWatch    // of our own lateness
 	needle   *needle       // planted in the prompts of this run; nil for none
 	learnt   rungMemory    // what the pairs say about the next run of this rung
 }
@@ -58,13 +59,14 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 		Prompt: b.prompt, MaxTokens: maxTokens, Salt: b.salt,
 		Progress: func(chunks int) { p.Chunks = chunks; e.progress(p) },
 	})
+	began := time.Now().Add(-response.Total)
 	others := stop()
 	p.Ended = true
 	e.progress(p)
 	e.memory.lastLeg = time.Now()
 	e.tally.add(response, !e.speculationOff())
 
-	leg := Leg{Run: run, Kind: kind, MaxTokens: maxTokens, Response: response, index: len(e.run.Legs)}
+	leg := Leg{Run: run, Kind: kind, MaxTokens: maxTokens, Response: response, index: len(e.run.Legs), began: began}
 	var wire *inference.Error
 	if errors.As(err, &wire) {
 		leg.ErrorClass, leg.Error = wire.Class, wire.Message

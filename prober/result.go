@@ -114,6 +114,8 @@ type Run struct {
 
 	Evicted *float64 // cached tokens, of whoever, that the server's KV pool gave up for the run before; nil is not known
 
+	// Self is what this process suffered meanwhile.
+	Self Self
 	// Needle is the answer to the question for what was planted in the prompt; nil where it was not asked or not answered.
 	Needle *Needle
 	// FirstTokens compares the first tokens of the answers to one prompt, which are the same at temperature 0.
@@ -168,7 +170,8 @@ type Leg struct {
 	Error      string
 	Discarded  bool // not part of the sample of an accepted run: it stood apart from its like, or its pair was sent again
 
-	index int // in Run.Legs
+	index int       // in Run.Legs
+	began time.Time // of the request on the wire
 }
 
 // RunObserver is told of every run that ended, skipped ones included.

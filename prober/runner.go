@@ -135,7 +135,10 @@ func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Ru
 			Status:  Accepted,
 		},
 	}
+	e.self = watchSelf()
 	e.conclude(ctx, e.measure(ctx))
+	e.self.stop()
+	e.run.Self = e.self.suffered()
 	e.notePool()
 	e.run.Deploy = r.deploy.ID
 	if e.after != nil {
