@@ -101,6 +101,14 @@ const (
 	stepFitError  = "longctx_step_fit_error_ratio"
 	stepFitRungs  = "longctx_step_fit_rungs"
 
+	stepP99   = "longctx_step_p99_seconds"
+	stepMax   = "longctx_step_max_seconds"
+	stepTimed = "longctx_step_timed_steps"
+
+	selfLag   = "longctx_self_lag_seconds"
+	selfGC    = "longctx_self_gc_pause_seconds"
+	selfSteal = "longctx_self_steal_ratio"
+
 	needleFound       = "longctx_needle_found"
 	needleChecks      = "longctx_needle_checks_total"
 	needleMisses      = "longctx_needle_misses_total"
@@ -149,6 +157,8 @@ func Catalogue() []Metric {
 		{"Baselines", baselineMetrics()},
 		{"What users feel under contention", contendedMetrics()},
 		{"Step time against context length", fitMetrics()},
+		{"Slow single steps", jitterMetrics()},
+		{"The exporter's own lateness", selfMetrics()},
 		{"Right answers", needleMetrics()},
 		{"Objectives", sloMetrics()},
 		{"Tokens and cost", costMetrics()},
@@ -358,6 +368,28 @@ func fitMetrics() []Metric {
 			Help: "Largest distance of a fresh rung's step time from the line through all of them, in parts of that step time; absent below three.",
 		},
 		{Name: stepFitRungs, Type: Gauge, Labels: perTarget(), Help: "Number of fresh rungs that the line of the step time rests on; absent below three."},
+	}
+}
+
+func jitterMetrics() []Metric {
+	return []Metric{
+		{Name: stepP99, Type: Gauge, Labels: perRung(), Help: "99th percentile of the seconds of single decode steps" + clean + " Absent also where fewer than 100 were seen."},
+		{Name: stepMax, Type: Gauge, Labels: perRung(), Help: "Longest single decode step in seconds" + clean + " Absent also where fewer than 20 were seen."},
+		{Name: stepTimed, Type: Gauge, Labels: perRung(), Help: "Number of single decode steps whose time was seen in streams" + clean},
+	}
+}
+
+func selfMetrics() []Metric {
+	return []Metric{
+		{
+			Name: selfLag, Type: Gauge, Labels: perTarget(),
+			Help: "Longest time in seconds that the exporter itself was late during the latest run of the target; a run is rejected as implausible where that fell on a moment that its step time rests on and exceeds its error.",
+		},
+		{Name: selfGC, Type: Gauge, Labels: perTarget(), Help: "Longest pause of the exporter's garbage collector during the latest run of the target in seconds, rounded up to the bounds of the Go runtime's histogram."},
+		{
+			Name: selfSteal, Type: Gauge, Labels: perTarget(),
+			Help: "Share of the CPU time of the exporter's machine that its hypervisor gave to others during the latest run of the target; absent where the machine does not tell (Linux does).",
+		},
 	}
 }
 

@@ -35,6 +35,7 @@ func (t *target) collect(p page) {
 		if s := r.fresh(now); s != nil {
 			p.sample(r, s)
 			p.confirmed(r)
+			p.jitter(r)
 			p.known(stepExpected, f.add(r.length, s), r.labels)
 		}
 		p.add(stepDuration, r.step.show())
@@ -43,6 +44,7 @@ func (t *target) collect(p page) {
 		p.add(timeToFirstToken, r.ttft.show())
 	}
 	p.fit(f, t.labels)
+	p.self(t)
 	p.target(t)
 	p.engine(t)
 	p.logs(t.logs)

@@ -191,6 +191,18 @@ func stories() []story {
 			run.Needle = &prober.Needle{Found: true}
 			c.ObserveRun(run)
 		}},
+		{name: "jittery", do: func(c *Collector) {
+			steal := 0.02
+			for i, r := range []prober.Rung{rung8k, rung64k, rung128k} {
+				run := accepted("ct200", r)
+				run.Self = prober.Self{Lag: 0.012, GC: 0.0002, Steal: &steal}
+				run.Sample.StepTimes = nil
+				for step := range []int{19, 99, 200}[i] {
+					run.Sample.StepTimes = append(run.Sample.StepTimes, 0.1+0.001*float64(step))
+				}
+				c.ObserveRun(run)
+			}
+		}},
 		{name: "rejected", do: func(c *Collector) {
 			c.ObserveRun(contendedRun("ct200", rung8k))
 		}},
@@ -313,7 +325,8 @@ func full(t testing.TB) *Collector {
 	pair := accepted("ct200", rung8k)
 	pair.Plan = prober.Pair
 	evicted := 4096.0
-	pair.Evicted, pair.Needle = &evicted, &prober.Needle{Found: true}
+	pair.Evicted, pair.Needle, pair.Self.Steal = &evicted, &prober.Needle{Found: true}, &evicted
+	pair.Sample.StepTimes = slices.Repeat(pair.Sample.StepTimes, 20)
 	c.ObserveRun(pair)
 	c.SetEngine("ct200", engineSnapshot())
 	return c

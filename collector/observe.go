@@ -76,6 +76,7 @@ func (t *target) count(r *rung, run prober.Run) {
 		if run.Confirmation {
 			r.confirmations++
 		}
+		t.self = &run.Self
 		t.busy += max(0, run.Duration).Seconds()
 		t.countPrompts(run)
 	}

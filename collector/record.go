@@ -24,6 +24,7 @@ type record struct {
 	clean     *prober.Sample
 	cleanPlan prober.Plan
 	spread    *float64 // of the steps of clean
+	jitter    jitter   // of the same
 	unbroken  int      // how many of the latest samples came without a gap, confirmedBy at most
 	plans     planComparison
 
@@ -69,7 +70,7 @@ func (r *record) takeSample(run prober.Run, fresh bool) {
 		r.unbroken = 0
 	}
 	r.unbroken = min(r.unbroken+1, confirmedBy)
-	r.spread, r.shares = spread(s), sharesOf(s)
+	r.spread, r.shares, r.jitter = spread(s), sharesOf(s), jitterOf(s)
 	s.StepTimes, s.AcceptHistogram = nil, nil // shown by the histograms, not worth keeping
 	if run.Plan == prober.Pair && r.cleanPlan == prober.Triple {
 		r.plans = planComparison{at: now, step: ratio(s.Step, r.clean.Step), accept: ratio(s.AcceptLength, r.clean.AcceptLength)}
@@ -90,7 +91,8 @@ func (r *record) keptSample(run prober.Run) state.Sample {
 	s := run.Sample
 	return state.Sample{
 		At: r.succeeded, Deploy: run.Deploy, PromptTokens: max(0, s.PromptTokens), TTFT: known(s.TTFT), Prefill: known(s.Prefill), Step: known(s.Step),
-		StepStream: known(s.StepStream), StepError: known(s.StepError), Spread: r.spread, AcceptLength: known(s.AcceptLength),
+		StepStream: known(s.StepStream), StepError: known(s.StepError), Spread: r.spread,
+		TimedSteps: r.jitter.steps, StepP99: r.jitter.p99, StepMax: r.jitter.max, AcceptLength: known(s.AcceptLength),
 		DecodeTokens: known(s.DecodeTokens), DecodeRate: known(s.DecodeRate), Method: s.Method, Plan: string(run.Plan), Isolation: string(s.Isolation),
 		Buffered: s.Buffered, AcceptOne: r.shares.one, AcceptCap: r.shares.most,
 	}
@@ -139,6 +141,7 @@ func recordOf(s state.Rung, now time.Time, age func(time.Time) (time.Duration, b
 		clean := prober.SampleOf(latest)
 		r.clean, r.cleanAt, r.cleanPlan = &clean, now.Add(-old), prober.Plan(latest.Plan)
 		r.unbroken = min(s.Unbroken, confirmedBy)
+		r.jitter = jitter{steps: max(0, latest.TimedSteps), p99: known(latest.StepP99), max: known(latest.StepMax)}
 		if latest.Spread != nil && *latest.Spread >= 0 {
 			r.spread = latest.Spread
 		}

@@ -45,7 +45,8 @@ func gauges(t *testing.T, c *Collector) []string {
 			counter = !strings.HasSuffix(line, " gauge\n")
 		}
 		transient := strings.HasPrefix(line, targetUp) || strings.HasPrefix(line, targetInfo) || strings.HasPrefix(line, targetMaxContext) ||
-			strings.HasPrefix(line, targetKVPool) || strings.HasPrefix(line, targetBlockSize) || strings.HasPrefix(line, probeNextDue)
+			strings.HasPrefix(line, targetKVPool) || strings.HasPrefix(line, targetBlockSize) || strings.HasPrefix(line, probeNextDue) ||
+			strings.HasPrefix(line, "longctx_self_")
 		if !strings.HasPrefix(line, "#") && !counter && !transient {
 			kept = append(kept, line)
 		}

@@ -28,8 +28,9 @@ type target struct {
 
 	mu               sync.Mutex // guards what follows, and the rungs
 	reasons          []*reasonCount
-	computed, cached count    // prompt tokens
-	busy             float64  // seconds
+	computed, cached count   // prompt tokens
+	busy             float64 // seconds
+	self             *prober.Self
 	used             *float64 // share of the budget
 	evicted          *float64 // tokens
 	up               *bool

@@ -92,6 +92,9 @@ type Sample struct {
 	Spread       *float64  `json:"spread,omitempty"`     // relative
 	AcceptOne    *float64  `json:"accept_one,omitempty"` // share of steps that committed one token
 	AcceptCap    *float64  `json:"accept_cap,omitempty"` // share of steps that committed all that they can
+	TimedSteps   int       `json:"timed_steps,omitempty"`
+	StepP99      float64   `json:"step_p99,omitempty"` // seconds
+	StepMax      float64   `json:"step_max,omitempty"` // seconds
 	AcceptLength float64   `json:"accept_length,omitempty"`
 	DecodeTokens float64   `json:"decode_tokens,omitempty"`
 	DecodeRate   float64   `json:"decode_rate,omitempty"` // tokens per second
