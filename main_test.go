@@ -436,3 +436,27 @@ func TestLogger(t *testing.T) {
 		}
 	}
 }
+
+// TestSweepMayEvict finds that only a file keeps a sweep from pushing cached prefixes out.
+func TestSweepMayEvict(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "longctx.yml")
+	for file, want := range map[string]bool{
+		"": true,
+		"targets: [{name: a, url: 'http://127.0.0.1:1'}]":                                                true,
+		"allow_eviction: false\ntargets: [{name: a, url: 'http://127.0.0.1:1'}]":                         false,
+		"allow_eviction: false\ntargets: [{name: a, url: 'http://127.0.0.1:1', allow_eviction: true}]":   true,
+		"allow_eviction: true\ntargets: [{name: a, url: 'http://127.0.0.1:1', allow_eviction: false}]\n": false,
+	} {
+		c := &sweepCommand{file: &configFile{path: path, set: file != ""}}
+		if c.url = "http://127.0.0.1:1"; file != "" {
+			c.url = ""
+			if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		target, err := c.targetOf()
+		if err != nil || target.AllowEviction != want {
+			t.Errorf("%q: %v, %v, want %v", file, target.AllowEviction, err, want)
+		}
+	}
+}

@@ -102,6 +102,9 @@ func (c *sweepCommand) targetOf() (prober.Target, error) {
 	if err != nil {
 		return prober.Target{}, err
 	}
+	if conf.Targets[i].AllowEviction == nil {
+		conf.Targets[i].AllowEviction = conf.AllowEviction
+	}
 	if err := c.apply(&conf.Targets[i]); err != nil {
 		return prober.Target{}, err
 	}
@@ -143,6 +146,8 @@ func (c *sweepCommand) apply(t *prober.TargetConfig) error {
 		c.url = "http://" + net.JoinHostPort(cmp.Or(c.host, "localhost"), cmp.Or(c.port, "30000"))
 	}
 	t.URL = cmp.Or(c.url, t.URL)
+	allowed := true // whoever starts a sweep by hand does not want to wait for room
+	t.AllowEviction = cmp.Or(t.AllowEviction, &allowed)
 	t.Model = cmp.Or(c.model, t.Model)
 	t.Replica = cmp.Or(c.replica, t.Replica)
 	t.Plan = cmp.Or(prober.Plan(c.plan), t.Plan)

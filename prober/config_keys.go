@@ -56,7 +56,8 @@ type ProbeConfig struct {
 	QuietHours []QuietHours `yaml:"quiet_hours,omitempty"`
 	// AllowEviction lets a run push what others have cached out of the server's KV pool. Without it a rung that would push out more
 	// than a twentieth of the pool is skipped as pool_full, where the server tells what its pool holds (SGLang of April 2026
-	// or newer): on such a server in use long rungs wait for ever, for its pool is always full of prefixes.
+	// or newer): on such a server in use long rungs wait for ever, for its pool is always full of prefixes. A sweep, which somebody
+	// starts by hand, takes true where the file does not say.
 	//
 	// Default: `false`
 	// Example: true
