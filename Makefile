@@ -17,6 +17,7 @@ PROMETHEUS       := $(BIN)/prometheus
 OLDEST           := 2.42.0
 OLDEST_PACKAGE   := $(OLDEST)+ds-5+deb12u1
 OLDEST_PROMTOOL  := $(BIN)/promtool-$(OLDEST)
+DOCKERLINT       := $(BIN)/dockerlint
 FUZZTIME         := 30s
 SEEDS            := 4
 
@@ -33,10 +34,11 @@ demo: build
 test: tools lint generated exposition rules browser endtoend
 	go test -race -timeout 30m ./...
 
-lint: $(GOLANGCI)
+lint: $(GOLANGCI) $(DOCKERLINT)
 	$(GOLANGCI) fmt --diff
 	go vet -tags browser,soak ./...
 	$(GOLANGCI) run ./...
+	$(DOCKERLINT) deploy/docker/Dockerfile
 
 # What is generated is committed: on a clean checkout generating again changes nothing.
 generated:
@@ -99,11 +101,15 @@ politeness:
 detection:
 	go test ./prober -run 'TestDetection$$' -v -count=1 -timeout 60m -args -detection.days=14
 
-tools: $(PROMTOOL) $(PROMETHEUS) $(OLDEST_PROMTOOL) $(GOLANGCI)
+tools: $(PROMTOOL) $(PROMETHEUS) $(OLDEST_PROMTOOL) $(GOLANGCI) $(DOCKERLINT)
 
 # The server has no user interface, which is built with other tools.
 $(PROMTOOL) $(PROMETHEUS): .ci/tools/go.mod .ci/tools/go.sum
 	cd .ci/tools && go build -buildvcs=false -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/$(@F)
+
+# A module of its own, so that it does not raise the versions that Prometheus is built with.
+$(DOCKERLINT): .ci/dockerlint/main.go .ci/dockerlint/go.mod .ci/dockerlint/go.sum
+	cd .ci/dockerlint && go build -buildvcs=false -o $@ .
 
 # Debian's package is unpacked and not installed. A later build of the same version will do; a list of packages that is missing
 # or old is fetched once, which needs root.

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // dockerfile is a list of instructions, each a word and the rest.
@@ -224,6 +222,24 @@ func TestCompose(t *testing.T) {
 	loadConfig(t, "docker/longctx.yml")
 }
 
+// provisioningFile is what Grafana reads from a file of data sources or of dashboards, as far as it is used here.
+type provisioningFile struct {
+	APIVersion  int `yaml:"apiVersion"`
+	Datasources []struct {
+		Name, Type, Access, URL string
+		JSONData                struct {
+			TimeInterval string `yaml:"timeInterval"`
+		} `yaml:"jsonData"`
+	}
+	Providers []struct {
+		Name, Folder, Type    string
+		DisableDeletion       bool `yaml:"disableDeletion"`
+		AllowUIUpdates        bool `yaml:"allowUiUpdates"`
+		UpdateIntervalSeconds int  `yaml:"updateIntervalSeconds"`
+		Options               struct{ Path string }
+	}
+}
+
 // TestProvisioning wants Grafana to find what is mounted, and localhost in the configurations to be everybody's.
 func TestProvisioning(t *testing.T) {
 	services := decodeFile[composeFile](t, "docker/compose.yml").Services
@@ -243,12 +259,9 @@ func TestProvisioning(t *testing.T) {
 	}
 	found := 0
 	for _, file := range files {
-		var p struct {
-			Datasources []struct{ URL string }
-			Providers   []struct{ Options struct{ Path string } }
-		}
-		if err := yaml.Unmarshal(read(t, file), &p); err != nil {
-			t.Fatal(err)
+		p := decodeFile[provisioningFile](t, file)
+		if p.APIVersion != 1 {
+			t.Errorf("%s is of version %d", file, p.APIVersion)
 		}
 		for _, d := range p.Datasources {
 			if found++; d.URL != "http://localhost:9090" {

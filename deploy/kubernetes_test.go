@@ -250,17 +250,73 @@ func TestKustomization(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkBuilt(t, out)
+}
+
+// builtDeployment and builtService are with what Kustomize adds.
+type (
+	builtDeployment = manifest[struct {
+		Replicas int
+		Selector struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
+		}
+		Strategy struct{ Type string }
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     podSpec
+		}
+	}]
+	builtService = manifest[struct {
+		Ports    []map[string]string
+		Selector map[string]string
+	}]
+	configMap struct {
+		manifest[struct{}] `yaml:",inline"`
+		Data               map[string]string
+	}
+)
+
+// checkBuilt wants one of each kind, the pods to be found by their labels, and to mount the configuration that was made.
+func checkBuilt(t *testing.T, out []byte) {
+	t.Helper()
 	var kinds []string
+	var d builtDeployment
+	var s builtService
+	var c configMap
 	for _, document := range decode[yaml.Node](t, out) {
+		text, err := yaml.Marshal(&document)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var m struct{ Kind string }
 		if err := document.Decode(&m); err != nil {
 			t.Fatal(err)
 		}
-		kinds = append(kinds, m.Kind)
+		switch kinds = append(kinds, m.Kind); m.Kind {
+		case "ConfigMap":
+			c = decode[configMap](t, text)[0]
+		case "Deployment":
+			d = decode[builtDeployment](t, text)[0]
+		case "Service":
+			s = decode[builtService](t, text)[0]
+		case "Namespace":
+			decode[namespace](t, text)
+		}
 	}
 	slices.Sort(kinds)
-	if d := cmp.Diff([]string{"ConfigMap", "Deployment", "Namespace", "Service"}, kinds); d != "" {
-		t.Error(d)
+	if diff := cmp.Diff([]string{"ConfigMap", "Deployment", "Namespace", "Service"}, kinds); diff != "" {
+		t.Fatal(diff)
+	}
+	labels := d.Spec.Template.Metadata.Labels
+	for what, selector := range map[string]map[string]string{"deployment": d.Spec.Selector.MatchLabels, "service": s.Spec.Selector} {
+		if diff := cmp.Diff(labels, selector); diff != "" || len(labels) == 0 {
+			t.Errorf("the %s selects other pods than there are: %s", what, diff)
+		}
+	}
+	for _, v := range d.Spec.Template.Spec.Volumes {
+		if v.Name == "config" && (v.ConfigMap.Name != c.Metadata.Name || c.Data["longctx.yml"] == "") {
+			t.Errorf("the pod mounts %q, made is %q", v.ConfigMap.Name, c.Metadata.Name)
+		}
 	}
 }
 
