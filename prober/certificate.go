@@ -134,7 +134,7 @@ func (e *execution) certify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Isolation, e.counted = g.isolation, g.counted
+	s.Isolation, e.counted, e.strayed = g.isolation, g.counted, g.strayed
 	switch {
 	case s.Isolation == IsContended:
 		return reject(Contended, "the server worked for others during the run: %s", g.why)
@@ -156,7 +156,7 @@ func (e *execution) compareLoads(ctx context.Context) (g grading, err error) {
 	fell, stood := false, false
 	defer func() {
 		if fell && stood { // two replicas, by turns
-			g = grading{isolation: NotKnown}
+			g = grading{isolation: NotKnown, strayed: true}
 		}
 	}()
 	for pause := pollFirst; ; pause = min(2*pause, pollMost) {

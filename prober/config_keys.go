@@ -138,7 +138,9 @@ type TargetConfig struct {
 	// Example: pair
 	// Refused: single
 	Plan Plan `yaml:"plan,omitempty"`
-	// Replica pins a data-parallel rank, slot or sticky key where several replicas answer one URL.
+	// Replica pins a data-parallel rank, slot or sticky key where several replicas answer one URL. Without it the requests of a run
+	// may be answered by different ones: most runs are then rejected as `replica_mismatch`, `cache_miss` or `inconsistent`. Behind a
+	// router, set `metrics` to the page of the pinned replica.
 	//
 	// Default: none
 	// Example: '0'

@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"math"
+	"slices"
 
 	"longctx_exporter/prober/estimate"
 	"longctx_exporter/prober/inference"
@@ -173,11 +174,30 @@ func (e *execution) prefillNoiseOf(p pairLegs) float64 {
 	if p.short.Response.TTFT > 0 && e.streamed(p.long) {
 		return math.Abs((p.long.Response.TTFT - p.short.Response.TTFT).Seconds())
 	}
-	share := prefillNoise
+	share := max(prefillNoise, e.coldSpread())
 	if p.short.Kind == warm {
 		share = warmNoise
 	}
 	return math.Sqrt2 * share * shortSeconds(p.short)
+}
+
+// coldSpread is how far the short cold legs of the run are apart, relative to the quickest; 0 where they agree. Those that the
+// prefill does not rest on count too: the long leg of a pair may be as far off.
+func (e *execution) coldSpread() float64 {
+	var all []float64
+	for _, l := range e.run.Legs {
+		if l.Kind == cold && l.MaxTokens <= e.memory.shortTokens && l.Response.Total > 0 && l.ErrorClass == "" {
+			all = append(all, shortSeconds(l))
+		}
+	}
+	if len(all) < 2 {
+		return 0
+	}
+	least, most := slices.Min(all), slices.Max(all)
+	if most-least <= max(agreement*least, jitterFloor) {
+		return 0
+	}
+	return (most - least) / least
 }
 
 func (e *execution) preciseEnough(pairs []pairLegs) bool {
@@ -218,7 +238,7 @@ func (e *execution) lessons(pairs []pairLegs) (rungMemory, bool) {
 
 // evaluate turns the pairs into the sample, or says why they are no measurement.
 func (e *execution) evaluate(ctx context.Context, prefill coldPrefill, pairs []pairLegs) error {
-	if err := checkReplicas(e.run.Legs); err != nil {
+	if err := e.checkReplicas(); err != nil {
 		return err
 	}
 	if err := e.certify(ctx); err != nil {
@@ -289,9 +309,12 @@ func (e *execution) chooseMethod(pairs []pairLegs, c comparison) (estimate.Diffe
 		return two, "", err
 	}
 	if len(c.stream) == 0 {
-		return two, "two_point", nil
+		return two, "two_point", e.checkWhole()
 	}
 	stream := estimate.Pool(c.stream)
+	if e.scattered() && e.run.Plan == Pair {
+		return stream, "stream", nil
+	}
 	apart := math.Abs(two.Seconds-stream.Seconds) / two.Seconds
 	switch {
 	case apart <= e.target.Precision/agreeWithin:

@@ -10,6 +10,7 @@ type grading struct {
 	isolation Isolation
 	counted   bool          // what was counted is ours to the last token
 	hidden    bool          // the gauge shows one request for which nothing was done in between
+	strayed   bool          // our requests do not show: another server may have answered them
 	restarted bool          // the server started again in between
 	why       string        // of contention, of a restart, or of a contradiction
 	patience  time.Duration // how long a later reading may still change the grade
@@ -33,7 +34,7 @@ func grade(before, after Load, ours tally) grading {
 	case c.matched < c.visible && sawAll(before, after, ours): // all our requests, but fewer tokens
 		return grading{isolation: NotKnown, why: c.short, patience: latePatience}
 	case c.matched < c.visible: // late, or our legs went elsewhere
-		return grading{isolation: NotKnown, patience: latePatience}
+		return grading{isolation: NotKnown, strayed: true, patience: latePatience}
 	case after.hidesOne() && unseen:
 		return grading{isolation: NotKnown, counted: true, hidden: true, patience: gaugePatience}
 	case !after.idle() && c.counted: // somebody who is not done yet, or a gauge that is not fresh
@@ -60,7 +61,7 @@ func compareCounters(before, after Load, ours tally) (c counterComparison) {
 	for _, x := range expectations(before, after, ours) {
 		if x.after == nil {
 			if x.before != nil && after.Digits == 0 { // another server answered; printed digits may also run out
-				c.verdict = &grading{isolation: NotKnown, patience: latePatience}
+				c.verdict = &grading{isolation: NotKnown, strayed: true, patience: latePatience}
 				return c
 			}
 			continue

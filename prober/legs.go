@@ -34,6 +34,7 @@ type execution struct {
 	decode   *Load         // between prefills and long legs, for the growth of step counters; nil where that is not known
 	after    *Load         // after the run
 	counted  bool          // the counters between the two grew by exactly ours
+	strayed  bool          // the run's requests do not show in the server's counters
 	canaries []canary      // before and after the run, where the server tells nothing of its load
 	self     *selfWatch    // of our own lateness
 	needle   *needle       // planted in the prompts of this run; nil for none

@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"longctx_exporter/prober/estimate"
@@ -19,6 +20,7 @@ const (
 	leastPairSeconds  = 10.0 // pairs may always take this long, however short the cold leg
 	preRollTokens     = 1024
 	preRollOutput     = 16
+	unequal           = 0.001            // of the prompt, in cached tokens: prefills that are further apart are not alike
 	idleBefore        = 10 * time.Second // a server that idled this long gets a pre-roll
 )
 
@@ -217,6 +219,9 @@ func (e *execution) finishAsPair(ctx context.Context, c coldPrefill, m int) erro
 			}
 		}
 		pairs = append(pairs, pairLegs{short, long})
+		if e.scattered() {
+			break // the next pair may be answered by another replica, and the mean of two is true of none
+		}
 		cheap := shortSeconds(short) < repeatBelow.Seconds() && e.target.DecodeTokens.At(e.rung) == 0
 		if !cheap || len(pairs) == mostPairs || e.preciseEnough(pairs) {
 			break
@@ -253,7 +258,7 @@ func (e *execution) longCold(ctx context.Context, short Leg, m int) (Leg, error)
 	if err := checkCold(leg); err != nil {
 		return leg, err
 	}
-	if known(leg.Response.CachedTokens) != known(short.Response.CachedTokens) {
+	if apart := known(leg.Response.CachedTokens) - known(short.Response.CachedTokens); math.Abs(float64(apart)) > unequal*float64(e.length) {
 		return leg, reject(CacheHit, "the cold legs of a pair took %d and %d tokens from a cache",
 			known(short.Response.CachedTokens), known(leg.Response.CachedTokens))
 	}
@@ -275,6 +280,9 @@ func (e *execution) warmPairs(ctx context.Context, c coldPrefill, m int) ([]pair
 		if now, ok := e.lessons(pairs); ok {
 			m = max(m, e.decodeTokens(now)) // never fewer: the estimate of a noisy first pair may mislead
 			m = min(m, e.roomForDecode())
+		}
+		if e.scattered() {
+			break
 		}
 		took := time.Since(began).Seconds()
 		next := took / float64(len(pairs))

@@ -95,21 +95,6 @@ func checkCold(leg Leg) error {
 	return nil
 }
 
-// checkReplicas says whether all legs were answered by the same replica, as far as they tell.
-func checkReplicas(legs []Leg) error {
-	seen := ""
-	for _, l := range legs {
-		switch r := l.Response.Replica; {
-		case r == "" || r == seen:
-		case seen == "":
-			seen = r
-		default:
-			return reject(ReplicaMismatch, "legs were answered by the replicas %s and %s: set `replica` to pin one", seen, r)
-		}
-	}
-	return nil
-}
-
 // known is the value of an optional count, 0 where it is not known.
 func known(n *int) int {
 	if n == nil {

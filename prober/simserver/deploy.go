@@ -146,11 +146,11 @@ func (s *Server) Adjust(change Change) error {
 	defer s.changed.Unlock()
 	s.mu.Lock()
 	s.config.Profile = change.of(s.config.Profile)
-	now, profile := s.now, s.config.Profile
+	now, profile, ranks := s.now, s.config.Profile, s.config.Ranks
 	s.mu.Unlock()
 	if now != nil {
 		for _, e := range now.engines {
-			e.setPhysics(profile)
+			e.setPhysics(ranks.speed(e.rank, profile))
 		}
 	}
 	return nil

@@ -48,6 +48,7 @@ func (s *Server) newInstance(c Config) (*instance, error) {
 	for rank := range c.Ranks.DP {
 		own := c
 		own.Seed += uint64(rank) << 32
+		own.Profile = c.Ranks.speed(rank, c.Profile)
 		e := newEngine(own, continuationWords(s.tok))
 		e.rank, e.uncut = rank, c.Shape == shapeSGLang && version.has(sglangOvershoot)
 		e.epoch, e.truth = s.started, &s.past

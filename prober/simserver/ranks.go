@@ -13,6 +13,8 @@ type Ranks struct {
 	DP        int  // engines behind one address, each with its own queue, cache and counters; 0 means 1. Of SGLang and vLLM.
 	TP        int  // ranks that share each pass; 0 means 8. SGLang spreads them over its engines, as with DP attention.
 	AllGauges bool // SGLang's --enable-metrics-for-all-schedulers: gauges stand on every rank
+
+	Speeds []Change // of the engines, one after the other: from the profile; those beyond its end run as the profile says
 }
 
 func (c *Config) checkRanks() error {
@@ -30,8 +32,23 @@ func (c *Config) checkRanks() error {
 		return fmt.Errorf("%s is not simulated with several engines", c.Shape)
 	case r.DP > 1 && c.Shape == shapeSGLang && r.TP%r.DP != 0:
 		return fmt.Errorf("%d tensor ranks do not spread over %d engines", r.TP, r.DP)
+	case len(r.Speeds) > r.DP:
+		return fmt.Errorf("there are %d speeds for %d engines", len(r.Speeds), r.DP)
+	}
+	for _, change := range r.Speeds {
+		if err := change.validate(); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// speed is the profile of one engine.
+func (r Ranks) speed(engine int, p Profile) Profile {
+	if engine < len(r.Speeds) {
+		return r.Speeds[engine].of(p)
+	}
+	return p
 }
 
 // leader is the tensor rank that speaks for an engine of SGLang.

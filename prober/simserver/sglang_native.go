@@ -125,6 +125,9 @@ func (s sglang) metaInfo(j *job, completion int, final bool) object {
 	if cached, told := s.config.Faults.toldCached(j.cached); told {
 		m["cached_tokens"] = cached
 	}
+	if s.config.Ranks.DP > 1 {
+		m["dp_rank"] = j.home.rank
+	}
 	s.addTimes(m, j, completion, final)
 	if !final {
 		return m

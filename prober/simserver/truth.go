@@ -14,6 +14,7 @@ const truthKept = 4096
 type TruthRequest struct {
 	ID               string    `json:"id"`
 	Endpoint         string    `json:"endpoint"`
+	Rank             int       `json:"rank"` // the engine that served it
 	Background       bool      `json:"background"`
 	Received         float64   `json:"received_seconds"` // since the server's start
 	PromptTokens     int       `json:"prompt_tokens"`
@@ -64,7 +65,7 @@ func (h *history) all() []TruthRequest {
 
 func (e *engine) record(j *job) TruthRequest {
 	t := TruthRequest{
-		ID: j.id, Endpoint: j.endpoint, Background: j.background,
+		ID: j.id, Endpoint: j.endpoint, Rank: e.rank, Background: j.background,
 		Received:     j.received.Sub(e.epoch).Seconds(),
 		PromptTokens: len(j.prompt), CachedTokens: j.cached, RecomputedTokens: j.computed - j.cached,
 		StepSeconds: append([]float64{}, j.steps...), Accepted: append([]int{}, j.accepted...),
