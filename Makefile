@@ -18,7 +18,7 @@ OLDEST           := 2.42.0
 OLDEST_PACKAGE   := $(OLDEST)+ds-5+deb12u1
 OLDEST_PROMTOOL  := $(BIN)/promtool-$(OLDEST)
 DOCKERLINT       := $(BIN)/dockerlint
-FUZZTIME         := 30s
+FUZZTIME         := 60s
 SEEDS            := 4
 
 .PHONY: build demo test lint generated exposition rules browser endtoend bench fuzz soak soak-logs cover tools proof politeness detection clean

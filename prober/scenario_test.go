@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,7 +78,7 @@ func seconds(s string) time.Duration {
 // scenarioServer answers like the scenario: the leg whose max_tokens is asked for, and a pre-roll at once.
 type scenarioServer struct {
 	scenario
-	running int // what its load says after the last leg
+	running atomic.Int64 // what its load says after the last leg
 }
 
 func (s *scenarioServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -143,13 +144,14 @@ func (s *scenarioServer) answer(w http.ResponseWriter, r *http.Request, leg map[
 	flush(`{"choices":[],"usage":{"prompt_tokens":%s,"completion_tokens":%s,"prompt_tokens_details":%s}}`,
 		leg["prompt_tokens"], leg["completion_tokens"], details)
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
-	s.running, _ = strconv.Atoi(leg["running_after"])
+	running, _ := strconv.Atoi(leg["running_after"])
+	s.running.Store(int64(running))
 }
 
 // ReadLoad makes the scenario's gauges readable.
 func (s *scenarioServer) ReadLoad(context.Context) (Load, error) {
-	zero := 0
-	return Load{At: time.Now(), Running: &s.running, Queued: &zero}, nil
+	running, zero := int(s.running.Load()), 0
+	return Load{At: time.Now(), Running: &running, Queued: &zero}, nil
 }
 
 // runScenario runs the scenario's rung once as a cold pair.
