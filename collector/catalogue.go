@@ -455,7 +455,7 @@ func histogramMetrics() []Metric {
 	return []Metric{
 		{
 			Name: stepDuration, Type: Histogram, Labels: perRung(), Native: true,
-			Buckets: []float64{0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24, 0.32, 0.5, 0.75, 1, 1.5, 2.5, 4, 6, 10},
+			Buckets: []float64{0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24, 0.32, 0.5, 0.75, 1, 1.5, 2.5, 4, 6, 10, 25, 60, 150, 300, 600},
 			Help:    "Duration of single decode steps in seconds, one observation per step seen in the streams of accepted runs of the rung.",
 		},
 		{

@@ -64,7 +64,7 @@ func (t *target) count(r *rung, run prober.Run) {
 	for _, o := range r.objectives {
 		o.judge(run)
 	}
-	if run.Evicted != nil && *run.Evicted >= 0 {
+	if run.Evicted != nil && (*run.Evicted == 0 || positive(*run.Evicted)) {
 		sum := *run.Evicted
 		if t.evicted != nil {
 			sum += *t.evicted

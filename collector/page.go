@@ -60,7 +60,11 @@ func (p page) time(name string, t time.Time, labels []*dto.LabelPair) {
 	}
 }
 
+// counter adds a counter, unless it is no number.
 func (p page) counter(name string, v float64, labels []*dto.LabelPair) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return
+	}
 	s := &struct {
 		metric  dto.Metric
 		counter dto.Counter

@@ -2,11 +2,17 @@ package collector
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
+	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
 )
@@ -53,8 +59,8 @@ func TestFailuresKeepNoGoodValue(t *testing.T) {
 	})
 }
 
-// TestBuckets holds that neighbouring buckets are near enough to estimate by, and that what may take minutes has a native
-// histogram, whose buckets end nowhere.
+// TestBuckets holds that neighbouring buckets are near enough to estimate by, and that what may take minutes, as at the longest
+// contexts of slow servers, falls in a bucket that has an end: a classic one, or one of a native histogram.
 func TestBuckets(t *testing.T) {
 	for _, m := range Catalogue() {
 		if m.Type != Histogram {
@@ -65,8 +71,94 @@ func TestBuckets(t *testing.T) {
 				t.Errorf("%s: bucket %v follows on %v", m.Name, m.Buckets[i], m.Buckets[i-1])
 			}
 		}
-		if strings.HasSuffix(m.Name, "_seconds") && !m.Native {
+		if !strings.HasSuffix(m.Name, "_seconds") {
+			continue
+		}
+		if !m.Native {
 			t.Errorf("%s has no native histogram", m.Name)
+		}
+		if len(m.Buckets) > 0 && m.Buckets[len(m.Buckets)-1] < 600 {
+			t.Errorf("%s: ten minutes are in no bucket", m.Name)
+		}
+		h := newHistogram(m, nil)
+		h.observe("", 0.05, 46, 310)
+		apart := 0
+		for _, span := range h.show().GetHistogram().GetPositiveSpan() {
+			apart += int(span.GetLength())
+		}
+		if apart < 3 {
+			t.Errorf("%s: 0.05, 46 and 310 seconds are in %d native buckets", m.Name, apart)
+		}
+	}
+}
+
+// TestNothingMeasured reads the page of two targets before their first runs: what counts is there at 0, for each reason, and what
+// measures is not there at all.
+func TestNothingMeasured(t *testing.T) {
+	c := mustNew(t, newTargetConfig("a", rung8k), newTargetConfig("b", rung8k, rung128k))
+	for _, target := range []string{"a", "b"} {
+		c.SetNextDue(target, rung8k, time.Now().Add(10*time.Minute))
+	}
+	configured := []string{
+		rungContext, probeInterval, probeEffective, probeNextDue, probesInFlight, failuresInARow, rejectionsInARow,
+	}
+	families, err := c.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			switch {
+			case f.GetType() == dto.MetricType_GAUGE && !slices.Contains(configured, f.GetName()),
+				m.GetCounter().GetValue() != 0, m.GetHistogram().GetSampleCount() != 0:
+				t.Errorf("%s %v is known of what was never measured", f.GetName(), m)
+			}
+		}
+	}
+	for _, target := range []string{"a", "b"} {
+		if got := value(t, c, probeRuns, "8192", "", "8k", target); got != 0 {
+			t.Errorf("%s: %v runs", target, got)
+		}
+		for status, kind := range kinds() {
+			for _, reason := range prober.Reasons(status) {
+				if got := value(t, c, probeReasons, kind, "", string(reason), target); got != 0 {
+					t.Errorf("%s: %s %s is %v", target, kind, reason, got)
+				}
+			}
+		}
+	}
+}
+
+// TestNoNumberIsNoSample gives the collector what is no number wherever it takes one besides samples.
+func TestNoNumberIsNoSample(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	some := func() *float64 { v := odd(r); return &v }
+	c := mustNew(t, newTargetConfig("t", rung8k, rung64k))
+	for range 300 {
+		rung := []prober.Rung{rung8k, rung64k}[r.IntN(2)]
+		run := contendedRun("t", rung)
+		run.Contended = &prober.Contention{TTFT: odd(r), Step: odd(r), DecodeRate: odd(r), Running: r.IntN(3) - 1}
+		run.Evicted, run.Self = some(), prober.Self{Lag: odd(r), GC: odd(r), Steal: some()}
+		c.ObserveRun(run)
+		run = accepted("t", rung)
+		run.Evicted, run.Self = some(), prober.Self{Lag: odd(r), GC: odd(r), Steal: some()}
+		run.Sample.StepTimes = nil
+		for range 100 * r.IntN(3) {
+			run.Sample.StepTimes = append(run.Sample.StepTimes, odd(r))
+		}
+		c.ObserveRun(run)
+		c.SetBudgetUsed("t", odd(r))
+		c.SetPinned("t", map[int]float64{int(rung): odd(r)})
+		c.SetInterval("t", rung, time.Duration(r.Int64()-math.MaxInt64/2))
+		c.SetEngine("t", servermetrics.Snapshot{
+			Up: true, Running: tokens(r.IntN(3)), Queued: tokens(r.IntN(3)), KVUsed: some(), KVFree: some(), AcceptLength: some(),
+			DecodeRate: some(), PromptTokens: some(), CachedTokens: some(), GeneratedTokens: some(), VerifySteps: some(),
+			AcceptedDrafts: some(), FinishedRequests: some(), AbortedRequests: some(),
+		})
+		for line := range strings.Lines(text(t, c.Gatherer())) {
+			if value := line[strings.LastIndex(line, " ")+1:]; !strings.HasPrefix(line, "#") && strings.ContainsAny(value, "NnIi") {
+				t.Fatal(line)
+			}
 		}
 	}
 }

@@ -68,6 +68,7 @@ const (
 	engineUp      = "longctx_engine_metrics_up"
 	engineRunning = "longctx_engine_running_requests"
 	engineQueued  = "longctx_engine_queued_requests"
+	engineKVUsed  = "longctx_engine_kv_used_ratio"
 	enginePrompt  = "longctx_engine_prompt_tokens_total"
 	engineSteps   = "longctx_engine_verify_steps_total"
 	engineDrafts  = "longctx_engine_accepted_drafts_total"

@@ -12,7 +12,7 @@ func probes() Dashboard {
 			{"May it be believed?", probeFigures()},
 			{"Runs", []dashboard.Panel{outcomes(), reasonsPanel("{{target}} {{kind}}: {{reason}}", 12)}},
 			{"Schedule", []dashboard.Panel{schedule(), lateness(), intervals(), durations()}},
-			{"Cost", []dashboard.Panel{cost(), shareOfPrompts(), budgetPanel(), evictions()}},
+			{"Cost", []dashboard.Panel{cost(), shareOfPrompts(), budgetPanel(), evictions(), kvUsed()}},
 			{"Trust", []dashboard.Panel{
 				noisePanel(), errorPanel(), disagreement(), isolation(), planRatios(), load(),
 			}},
@@ -190,13 +190,25 @@ func budgetPanel() dashboard.Panel {
 
 func evictions() dashboard.Panel {
 	return overTime(panel{
-		title: "Cached tokens pushed out", unit: "locale", empty: notTold, width: 24, height: 7,
+		title: "Cached tokens pushed out", unit: "locale", empty: notTold, width: 12, height: 7,
 		about: about{
 			what: "Tokens of cached prefixes that KV pools gave up for probes within 6 hours, those of earlier probes included.",
 			bad:  "Much more than the probes' own prompts: prefixes of users go, and their next requests are slower.",
 			do:   "Lower allow_eviction in the configuration, or the longest rungs.",
 		},
 		queries: []query{{expr: "sum by (target) (increase(" + ofTarget(evictedTokens) + "[" + eventWindow + "]))", legend: "{{target}}"}},
+	}, linear())
+}
+
+func kvUsed() dashboard.Panel {
+	return overTime(panel{
+		title: "KV cache in use", unit: "percentunit", empty: notTold, width: 12, height: 7,
+		about: about{
+			what: "Share of the KV cache in use by the engine's own account, of the data-parallel rank with the largest, probes included; cached prefixes that nobody uses count as free.",
+			bad:  "Near 100 %: long prompts wait or push others out, those of users and those of probes.",
+			do:   "Look whether requests of users or the longest rungs fill it, and leave out rungs for which there is no room.",
+		},
+		queries: []query{{expr: joined(ofTarget(engineKVUsed)), legend: "{{target}}"}},
 	}, linear())
 }
 

@@ -94,6 +94,31 @@ func oddCases(t testing.TB) []pageCase {
 	llama := Snapshot{Up: true, Running: n(1), PromptTokens: f(18342), GeneratedTokens: f(961)}
 	return []pageCase{
 		{
+			name: "177 vLLM's KV cache is no number", dialect: inference.VLLM,
+			answers: []map[string]answer{{"/metrics": {body: "vllm:kv_cache_usage_perc NaN\nvllm:num_requests_running 1\n"}}},
+			want:    Snapshot{Up: true, Running: n(1)},
+		},
+		{
+			name: "177 SGLang's speed is infinite", dialect: inference.SGLang,
+			answers: []map[string]answer{{"/metrics": {body: "sglang:gen_throughput +Inf\nsglang:num_running_reqs 1\nsglang:token_usage -Inf\n"}}},
+			want:    Snapshot{Up: true, Running: n(1)},
+		},
+		{
+			name: "177 llama.cpp's KV cache is no number", dialect: inference.LlamaCpp,
+			answers: []map[string]answer{{"/metrics": {body: "llamacpp:kv_cache_usage_ratio -nan\nllamacpp:requests_processing 1\n"}}},
+			want:    Snapshot{Up: true, Running: n(1)},
+		},
+		{
+			name: "179 four engines, each with as much in its KV cache", dialect: inference.VLLM,
+			answers: []map[string]answer{{"/metrics": {body: `
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.78
+vllm:kv_cache_usage_perc{engine="1",model_name="m"} 0.78
+vllm:kv_cache_usage_perc{engine="2",model_name="m"} 0.78
+vllm:kv_cache_usage_perc{engine="3",model_name="m"} 0.78
+`}}},
+			want: Snapshot{Up: true, KVUsed: f(0.78)},
+		},
+		{
 			name: "145 SGLang without metrics", dialect: inference.SGLang,
 			answers: []map[string]answer{{"/metrics": {status: 404, kind: "application/json", body: file(t, "145-sglang-metrics-disabled-404.json")}}},
 			reason:  NotFound, logged: "hint=\"start SGLang with --enable-metrics\"",

@@ -132,6 +132,7 @@ func unmeasuredScenarios() []scenario {
 				tried(1024, 12, 0), tried(2048, 12, always), {context: 4096, every: hour}, now(8, 0, 1),
 			}}),
 			checks: []check{
+				silent(5 * minute), // the first interval
 				among("NoCleanMeasurement", 50*minute),
 				among("NoCleanMeasurement", 51*minute, "t 1k"),
 				reads(51*minute, "NoCleanMeasurement", "Nothing usable was measured on t at 1k for 51m 0s.",
