@@ -25,6 +25,7 @@ func unseen() map[string]string {
 		"longctx_plan_step_ratio":                    "every tenth run of a rung is a cold pair",
 		"longctx_plan_accept_length_ratio":           "every tenth run of a rung is a cold pair",
 		"longctx_probe_evicted_tokens_total":         "no server here tells what its pool holds beside requests",
+		"longctx_step_p99_seconds":                   "no run here has a hundred steps",
 		"longctx_contended_ttft_seconds":             "nobody else uses these servers",
 		"longctx_contended_step_seconds":             "nobody else uses these servers",
 		"longctx_contended_decode_tokens_per_second": "nobody else uses these servers",
