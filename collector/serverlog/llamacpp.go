@@ -82,12 +82,47 @@ func (p *Parser) timing(rest []byte, seconds, tokens, rate Field) Outcome {
 	return Matched
 }
 
-// slot reads that a request ended because its context was full.
+// slot reads what a slot tells of its request: "print_timing: id  0 | task 908 | eval time = ..." and "release: ...".
 func (p *Parser) slot(rest []byte) Outcome {
-	message := bytes.TrimLeft(rest, " ")
-	if !bytes.HasPrefix(message, []byte("release:")) {
-		return Other
+	name, message, _ := bytes.Cut(rest, []byte(":"))
+	switch string(trim(name)) {
+	case "print_timing":
+		return p.slotTiming(afterTask(message))
+	case "release":
+		return p.release(message)
 	}
+	return Other
+}
+
+// afterTask takes off "id  0 | task 908 |"; it is nil where that is not there.
+func afterTask(message []byte) []byte {
+	for _, name := range [...]string{"id ", "task "} {
+		part, rest, found := bytes.Cut(message, []byte("|"))
+		digits, named := bytes.CutPrefix(trim(part), []byte(name))
+		if _, number := count(trim(digits)); !found || !named || !number {
+			return nil
+		}
+		message = rest
+	}
+	return trim(message)
+}
+
+// slotTiming reads a line of timing. Versions that end the line behind the task have them on the lines that follow.
+func (p *Parser) slotTiming(message []byte) Outcome {
+	if rest, ok := bytes.CutPrefix(message, []byte("draft acceptance")); ok {
+		return p.draftAcceptance(rest)
+	}
+	if rest, ok := bytes.CutPrefix(message, []byte("prompt eval time =")); ok {
+		return p.promptTime(rest)
+	}
+	if rest, ok := bytes.CutPrefix(message, []byte("eval time =")); ok {
+		return p.decodeTime(rest)
+	}
+	return Other
+}
+
+// release reads that a request ended because its context was full.
+func (p *Parser) release(message []byte) Outcome {
 	const key = "truncated = "
 	i := bytes.LastIndex(message, []byte(key))
 	if i < 0 {

@@ -49,6 +49,11 @@ func TestLines(t *testing.T) {
 		{"llama.cpp, June 2026", "draft acceptance = 0.64479 (  167 accepted /   259 generated), mean acceptance length =  2.92, acceptance rate per position = (0.805, 0.632, 0.483)", "timing accept_len=2.92 accept_rate=0.64479 accepted=167 drafted=259"},
 		{"llama.cpp, later", "draft acceptance = 0.64479 (  167 accepted /   259 generated), mean len =  2.92", "timing accept_len=2.92 accept_rate=0.64479 accepted=167 drafted=259"},
 		{"llama.cpp, cut off", "draft acceptance = 0.64479 (  167 accepted /   259 generated), mean len =  2.9", "unparsed"},
+		{"llama.cpp, behind the task", "2.17.044.036 I slot print_timing: id  0 | task 908 | draft acceptance = 1.00000 (   51 accepted /    51 generated), mean len =  4.92", "timing accept_len=4.92 accept_rate=1 accepted=51 drafted=51"},
+		{"llama.cpp, behind the task, as a container of a router", "llama-1  | [53409] 2.17.044.036 I slot print_timing: id 12 | task 908 |        eval time =     207.04 ms /    32 tokens (    6.68 ms per token,   149.73 tokens per second)", "timing gen_tps=149.73 completion=32 decode_seconds=0.20704"},
+		{"llama.cpp, behind the task, cut off", "2.17.044.036 I slot print_timing: id  0 | task 908 | draft acceptance = 1.00000 (   51 accepted /    51 generated), mean len =  4.9", "unparsed"},
+		{"llama.cpp, behind no task", "2.17.044.036 I slot print_timing: id  0 | why | draft acceptance = 1.00000 (   51 accepted /    51 generated), mean len =  4.92", ""},
+		{"llama.cpp, another line of a slot", "2.17.044.036 I slot launch_slot_: id  0 | task 908 | draft acceptance = 1.00000 (   51 accepted /    51 generated), mean len =  4.92", ""},
 		{"lucebox", "[spec-decode] tokens=256 time=2.3 s speed=111 tok/s steps=87 accepted=167/259 (64.5%) avg_commit=2.94", "timing accept_len=2.94 accepted=167 drafted=259 completion=256 steps=87"},
 		{"quoted by Ollama", `time=2025-04-22T11:21:47.546Z level=INFO msg="prompt: \"truncating input prompt\" limit=1"`, ""},
 

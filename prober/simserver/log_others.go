@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// When llama-server's draft line had which form, and since when its lines tell time and level.
+// When llama-server's draft line had which form, since when its lines tell time and level, and since when each line of timing
+// stands behind its slot and task instead of on a line of its own: in b10587 it does.
 const (
 	llamaDraftPositions period = "2026-06-16/2026-06-28"
 	llamaDraftShort     period = "2026-06-28/"
 	llamaStamped        period = "2026-03-01/"
+	llamaTimingBehind   period = "2026-08-22/"
 )
 
 // llamaLog writes what llama-server does: a paragraph for each request.
@@ -53,7 +55,6 @@ func (l *llamaLog) ended(e *engine, j *job) {
 	promptMS, evalMS := 1000*secondsBetween(j.scheduled, j.firstToken), 1000*secondsBetween(j.firstToken, j.finished)
 	evals := max(1, n-1)
 	lines := []string{
-		fmt.Sprintf("%sslot print_timing: id  0 | task %d | ", h, l.tasks),
 		fmt.Sprintf("prompt eval time = %10.2f ms / %5d tokens (%8.2f ms per token, %8.2f tokens per second)",
 			promptMS, prompt, promptMS/float64(max(1, prompt)), perSecond(float64(prompt), promptMS)),
 		fmt.Sprintf("       eval time = %10.2f ms / %5d tokens (%8.2f ms per token, %8.2f tokens per second)",
@@ -63,10 +64,21 @@ func (l *llamaLog) ended(e *engine, j *job) {
 	if e.profile.Algorithm != "" && j.verifyPasses() > 0 {
 		lines = append(lines, l.draft(j, e.profile.BlockSize()-1))
 	}
-	l.out.line(at, "%s", strings.Join(lines, "\n"))
+	l.timing(at, fmt.Sprintf("%sslot print_timing: id  0 | task %d | ", h, l.tasks), lines)
 	l.out.line(at, "%sslot      release: id  0 | task %d | stop processing: n_tokens = %d, truncated = 0", h, l.tasks, len(j.prompt)+n-1)
 	l.out.line(at, "%ssrv  update_slots: all slots are idle", h)
 	l.tasks++
+}
+
+// timing writes the lines about the timing of a request, each behind the slot's own words or all below them.
+func (l *llamaLog) timing(at time.Time, slot string, lines []string) {
+	if !l.server.era.has(llamaTimingBehind) {
+		l.out.line(at, "%s", slot+"\n"+strings.Join(lines, "\n"))
+		return
+	}
+	for _, line := range lines {
+		l.out.line(at, "%s", slot+line)
+	}
 }
 
 // draft is the line about speculation, whose mean counts the bonus token.

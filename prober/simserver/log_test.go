@@ -283,7 +283,8 @@ func TestLlamaLines(t *testing.T) {
 	for era, want := range map[string]string{
 		"b8000":  "draft acceptance rate = 0.64479 (  167 accepted /   259 generated)",
 		"b9690":  "draft acceptance = 0.64479 (  167 accepted /   259 generated), mean acceptance length =  2.92, acceptance rate per position = (0.805, 0.632, 0.483)",
-		"b10587": "draft acceptance = 0.64479 (  167 accepted /   259 generated), mean len =  2.92",
+		"b10290": "draft acceptance = 0.64479 (  167 accepted /   259 generated), mean len =  2.92",
+		"b10587": "2.17.044.036 I slot print_timing: id  0 | task 908 | draft acceptance = 0.64479 (  167 accepted /   259 generated), mean len =  2.92",
 	} {
 		log := &book{}
 		inBubble(t, Config{Shape: "llamacpp", Era: era, Log: log}, func(r *rig) {
@@ -297,7 +298,7 @@ func TestLlamaLines(t *testing.T) {
 				t.Errorf("%s, for %v", line, q.Accepted)
 			}
 			eval := log.matching("       eval time =")[0]
-			if !regexp.MustCompile(`^       eval time = {1,}[0-9.]+ ms /   192 tokens \( *[0-9.]+ ms per token, *[0-9.]+ tokens per second\)$`).MatchString(eval) {
+			if !regexp.MustCompile(`^([0-9.]+ I slot print_timing: id  0 \| task 0 \| )?       eval time = {1,}[0-9.]+ ms /   192 tokens \( *[0-9.]+ ms per token, *[0-9.]+ tokens per second\)$`).MatchString(eval) {
 				t.Errorf("%q", eval)
 			}
 		})
