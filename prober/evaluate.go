@@ -18,6 +18,8 @@ const (
 	prefillNoise   = 0.01      // relative standard deviation of a cold TTFT where nothing better is known
 	warmNoise      = 0.10      // and of a warm one
 	leastSpread    = 0.15      // relative distance of one pair from the median that is always accepted
+	mostSpread     = 0.3       // and beyond which none is
+	errorLimit     = 0.15      // relative standard error of the step time, from which on it says too little
 	noiseLimit     = 0.017     // share of a two-point difference that may be prefill noise, one standard deviation
 )
 
@@ -260,7 +262,7 @@ func (e *execution) evaluate(ctx context.Context, prefill coldPrefill, pairs []p
 	if rate, ok := basis.Rate(); !ok || rate > fastest || basis.Seconds < leastDelta {
 		return reject(Implausible, "%d tokens in %.3g s is faster than any server decodes", basis.Tokens, basis.Seconds)
 	}
-	if len(pairs) >= 3 {
+	if len(pairs) >= 2 {
 		if err := checkSpread(c); err != nil {
 			return err
 		}
@@ -276,6 +278,9 @@ func (e *execution) evaluate(ctx context.Context, prefill coldPrefill, pairs []p
 	s.Method = method
 	s.DecodeTokens = float64(estimate.Pool(c.two).Tokens) / float64(len(pairs))
 	s.StepError, _ = e.relativeError(pairs, c)
+	if s.StepError > errorLimit {
+		return reject(Inconsistent, "steps differ so much that their mean is known to ±%.0f %% only", 100*s.StepError)
+	}
 	if err := e.checkSelf(pairs, basis.Seconds); err != nil {
 		return err
 	}
@@ -342,7 +347,7 @@ func (e *execution) checkColdPairs(pairs []pairLegs) error {
 // perPair says whether the steps of each single pair are known, not only their sum.
 func (c comparison) perPair() bool { return c.source != "" && c.source != "counters" }
 
-// checkSpread says whether three or more pairs tell the same story: one that stands further apart than the spread of single
+// checkSpread says whether two or more pairs tell the same story: one that stands further apart than the spread of single
 // gaps explains was disturbed. Where the steps of a pair are not known, its usual gap stands for the step.
 func checkSpread(c comparison) error {
 	each := c.pace
@@ -364,11 +369,11 @@ func checkSpread(c comparison) error {
 	if mean, ok := estimate.Mean(c.gaps); ok && mean > 0 {
 		sd, _ := estimate.StandardDeviation(c.gaps)
 		perPair := float64(len(c.gaps)) / float64(len(c.two))
-		apart = max(apart, 4*sd/mean/math.Sqrt(perPair))
+		apart = min(max(apart, 4*sd/mean/math.Sqrt(perPair)), mostSpread)
 	}
 	for _, v := range each {
 		if math.Abs(v-median) > apart*median {
-			return reject(Inconsistent, "one of %d warm pairs took %.3g s per step, the median is %.3g s", len(each), v, median)
+			return reject(Inconsistent, "one of %d pairs took %.3g s per step, the median is %.3g s: the server or this machine was busy", len(each), v, median)
 		}
 	}
 	return nil
