@@ -45,10 +45,9 @@ func (llamaCpp) describe(ctx context.Context, c *Client, list modelList, f *Fact
 	if c.getJSON(ctx, "/props", &props) == nil {
 		f.ServerVersion, f.Replicas = props.Build, props.Slots
 		f.ContextLimit = props.Defaults.Context // of one slot, which is what one request can use
-		f.speculative(props.Defaults.Speculative)
 		for name, value := range map[string]string{
 			"version": props.Build, "model_path": props.Path, "model_ftype": props.Type, "total_slots": known(props.Slots),
-			"n_ctx": known(props.Defaults.Context), "speculative": string(props.Defaults.Speculative),
+			"n_ctx": known(props.Defaults.Context),
 		} {
 			f.Settings.put(name, value)
 		}
@@ -57,12 +56,14 @@ func (llamaCpp) describe(ctx context.Context, c *Client, list modelList, f *Fact
 		f.ContextLimit = list.Data[0].Meta.Context
 	}
 	var slots []struct {
-		Context     int             `json:"n_ctx"`
 		Speculative json.RawMessage `json:"speculative"`
 	}
-	if f.Speculation == "" && c.getJSON(ctx, "/slots", &slots) == nil && len(slots) > 0 {
-		f.speculative(slots[0].Speculative)
+	flag := props.Defaults.Speculative
+	if len(flag) == 0 && c.getJSON(ctx, "/slots", &slots) == nil && len(slots) > 0 {
+		flag = slots[0].Speculative
 	}
+	f.speculative(flag)
+	f.Settings.put("speculative", string(flag))
 	f.KVPoolTokens, f.PageSize = f.ContextLimit, 1
 }
 

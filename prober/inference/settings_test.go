@@ -48,6 +48,14 @@ var told = map[string]struct {
 		},
 		want: Settings{"model": "m", "version": "b1", "model_path": "/m.gguf", "model_ftype": "Q4_K", "total_slots": "2", "n_ctx": "4096", "speculative": "true"},
 	},
+	"llamacpp that tells in its slots": {
+		pages: map[string]string{
+			"GET /v1/models": `{"data":[{"id":"m","owned_by":"llamacpp","meta":{"n_ctx":4096}}]}`,
+			"GET /props":     `{"default_generation_settings":{"n_ctx":4096},"total_slots":1,"build_info":"b10587-3f545becc"}`,
+			"GET /slots":     `[{"id":0,"n_ctx":4096,"speculative":true,"is_processing":false}]`,
+		},
+		want: Settings{"model": "m", "version": "b10587-3f545becc", "total_slots": "1", "n_ctx": "4096", "speculative": "true"},
+	},
 	"ollama": {
 		pages: map[string]string{
 			"GET /v1/models": `{"data":[{"id":"m","owned_by":"library"}]}`, "GET /api/version": `{"version":"0.33"}`,
