@@ -3,6 +3,7 @@ package prober
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 )
@@ -12,7 +13,7 @@ var unitName = regexp.MustCompile(`^[A-Za-z0-9_.@\\:][A-Za-z0-9_.@\\:-]{0,254}$`
 
 // logSources checks the logs of a target.
 func logSources(logs []LogConfig) ([]LogSource, error) {
-	var sources []LogSource
+	var sources, names []LogSource
 	for i, l := range logs {
 		switch {
 		case l.Path == "" && l.Unit == "":
@@ -26,10 +27,25 @@ func logSources(logs []LogConfig) ([]LogSource, error) {
 		if err := oneOf(fmt.Sprintf("logs[%d].format", i), source.Format, "auto", "sglang", "vllm", "llamacpp", "ollama"); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(sources, func(s LogSource) bool { return s.Path == l.Path && s.Unit == l.Unit }) {
+		name := LogSource{Path: resolvedPath(l.Path), Unit: l.Unit}
+		if slices.Contains(names, name) {
 			return nil, fmt.Errorf("logs[%d] is already in the list; its lines would count twice", i)
 		}
-		sources = append(sources, source)
+		names, sources = append(names, name), append(sources, source)
 	}
 	return sources, nil
+}
+
+// resolvedPath is the absolute path of a file, behind symbolic links where the file is there already, and "" for "".
+func resolvedPath(path string) string {
+	if path == "" {
+		return ""
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	return path
 }
