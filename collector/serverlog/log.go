@@ -2,11 +2,7 @@ package serverlog
 
 import (
 	"bytes"
-	"regexp"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Lines counts what was read since the call before.
@@ -64,7 +60,7 @@ func (l *lineLog) flush() {
 // over counts a line that is too long.
 func (l *lineLog) over() {
 	l.lines.Read++
-	l.unparsed([]byte("(a line of more than 4 MiB)"))
+	l.tooLong()
 }
 
 func (l *lineLog) line(u *unwrapper, line []byte) {
@@ -74,7 +70,7 @@ func (l *lineLog) line(u *unwrapper, line []byte) {
 	case pending:
 		return
 	case overlong:
-		l.unparsed([]byte("(a line of more than 4 MiB)"))
+		l.tooLong()
 		return
 	case broken:
 		l.unparsed(line)
@@ -118,28 +114,10 @@ func (l *lineLog) unparsed(text []byte) {
 	}
 }
 
-// longestKept is how many bytes of an unparsed line are kept.
-const longestKept = 200
-
-var secrets = regexp.MustCompile(`(?i)authorization\W+(bearer\s+|basic\s+)?\S+|(bearer|basic)\s+\S+|\b(sk|hf|ghp|xox[a-z])[-_]\S+|(api.?key|passw(or)?d|secret|access.?token)\W*\S+`)
-
-// forPeople makes a line fit to be shown: what stands in quotes or braces may be a prompt or an answer, so that it ends before
-// the first of them.
-func forPeople(line []byte) string {
-	text := line[:min(len(line), longestKept)]
-	cut := len(text) < len(line)
-	if i := bytes.IndexAny(text, "\"'{`"); i >= 0 {
-		text, cut = text[:i], true
+// tooLong counts a line of which nothing is kept.
+func (l *lineLog) tooLong() {
+	l.lines.Unparsed++
+	if len(l.lines.Kept) < keptAtOnce {
+		l.lines.Kept = append(l.lines.Kept, "(a line of more than 4 MiB)")
 	}
-	shown := strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '·'
-		}
-		return r
-	}, string(text))
-	shown = secrets.ReplaceAllString(shown, "<secret>")
-	if cut {
-		shown += "…"
-	}
-	return shown
 }
