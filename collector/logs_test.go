@@ -56,8 +56,8 @@ func finishedRequest(prompt int, passes ...int) string {
 		steps += n
 		correct += drafts * n
 	}
-	return fmt.Sprintf(`[2026-07-20 12:00:43] {"timestamp": "2026-07-20T12:00:43.511402", "event": "request.finished", "rid": "8f0c", "obj": {"rid": "8f0c", "stream": true}, "out": {"meta_info": {"id": "8f0c", "finish_reason": {"type": "length", "length": 65}, "prompt_tokens": %d, "completion_tokens": 65, "cached_tokens": 0, "e2e_latency": 11.402, "spec_accept_length": 3.42, "spec_num_correct_drafts": %d, "spec_num_proposed_drafts": 133, "spec_verify_ct": %d, "spec_correct_drafts_histogram": %s}}}`,
-		prompt, correct, steps, strings.ReplaceAll(fmt.Sprint(passes), " ", ", "))
+	return fmt.Sprintf(`[2026-07-20 12:00:43] {"timestamp": "2026-07-20T12:00:43.511402", "event": "request.finished", "rid": "8f0c", "obj": {"rid": "8f0c", "stream": true}, "out": {"meta_info": {"id": "8f0c", "finish_reason": {"type": "length", "length": 65}, "prompt_tokens": %d, "completion_tokens": %d, "cached_tokens": 0, "e2e_latency": 11.402, "spec_accept_length": 3.42, "spec_num_correct_drafts": %d, "spec_num_proposed_drafts": 133, "spec_verify_ct": %d, "spec_correct_drafts_histogram": %s}}}`,
+		prompt, steps+correct+1, correct, steps, strings.ReplaceAll(fmt.Sprint(passes), " ", ", "))
 }
 
 func TestLogsWithoutATargetOrALogAreNobodys(t *testing.T) {

@@ -61,8 +61,9 @@ func check(t *testing.T, r *Record) {
 	if v, known := r.Value(AcceptLength); known && (v < 1 || v > mostAccepted) {
 		t.Errorf("acceptance length %v", v)
 	}
+	passes := 0
 	for _, n := range r.Steps {
-		if n < 0 || len(r.Steps) > mostAccepted {
+		if passes += n; passes > mostPasses || n < 0 || len(r.Steps) > mostAccepted {
 			t.Errorf("steps %v", r.Steps)
 		}
 	}

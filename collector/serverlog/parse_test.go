@@ -61,6 +61,12 @@ func TestLines(t *testing.T) {
 		{"request of February 2026", `[2026-02-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"prompt_tokens": 10, "completion_tokens": 3, "spec_verify_ct": 2, "spec_accept_token_num": 1, "spec_accept_histogram": [1, 1]}}}`, "request prompt=10 completion=3 steps=2 correct_drafts=1 histogram=[1 1]"},
 		{"request without drafts", `[2026-07-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"prompt_tokens": 10, "completion_tokens": 1}}}`, "request prompt=10 completion=1"},
 		{"histogram that does not add up", `[2026-07-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"prompt_tokens": 10, "spec_verify_ct": 3, "spec_correct_drafts_histogram": [1, 1]}}}`, "unparsed"},
+		{"more passes than tokens", `[2026-07-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"prompt_tokens": 10, "completion_tokens": 64, "spec_correct_drafts_histogram": [999999999]}}}`, "unparsed"},
+		{"one pass more than tokens", `[2026-07-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"prompt_tokens": 10, "completion_tokens": 2, "spec_correct_drafts_histogram": [3, 0]}}}`, "unparsed"},
+		{"a block beyond what was completed", `[2026-07-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"prompt_tokens": 10, "completion_tokens": 64, "spec_correct_drafts_histogram": [0, 0, 0, 17, 0, 0, 0, 0]}}}`, "request prompt=10 completion=64 histogram=[0 0 0 17 0 0 0 0]"},
+		{"more committed than a block beyond what was completed", `[2026-07-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"prompt_tokens": 10, "completion_tokens": 64, "spec_correct_drafts_histogram": [0, 0, 0, 18, 0, 0, 0, 0]}}}`, "unparsed"},
+		{"more passes than any request", `[2026-07-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"prompt_tokens": 10, "spec_correct_drafts_histogram": [999999999, 1]}}}`, "unparsed"},
+		{"more passes than any request, of as many tokens", `[2026-07-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"prompt_tokens": 10, "completion_tokens": 999999999999, "spec_correct_drafts_histogram": [1048576, 1]}}}`, "unparsed"},
 		{"two choices", `[2026-07-20 12:00:43] {"event": "request.finished", "out": [{"meta_info": {"prompt_tokens": 10, "spec_correct_drafts_histogram": [1]}}, {"meta_info": {"prompt_tokens": 11, "spec_correct_drafts_histogram": [0, 2]}}]}`, "request prompt=10 histogram=[1]\nrequest prompt=11 histogram=[0 2]"},
 		{"health check", `[2026-07-20 12:00:43] {"event": "request.finished", "out": {"meta_info": {"id": "HEALTH_CHECK_1784548843.1", "prompt_tokens": 1, "completion_tokens": 1}}}`, ""},
 		{"request that begins", `[2026-07-20 12:00:43] {"event": "request.received", "obj": {"text": "request.finished"}}`, ""},
@@ -163,21 +169,6 @@ func TestFormats(t *testing.T) {
 			if want := configured == "auto" || configured == format; (n.sum.Matched == 1) != want {
 				t.Errorf("%s matches %d of %q", configured, n.sum.Matched, line)
 			}
-		}
-	}
-}
-
-func TestForPeople(t *testing.T) {
-	for line, want := range map[string]string{
-		"Decode batch, #token: 3\x1b[7":                           "Decode batch, #token: 3·[7",
-		`Finish: obj=GenerateReqInput(text='private')`:            "Finish: obj=GenerateReqInput(text=…",
-		`[12:00:00] {"event": "private"`:                          "[12:00:00] …",
-		"Decode batch, #token: 3 Authorization: Bearer abc.def x": "Decode batch, #token: 3 <secret> x",
-		"Decode batch, #token: 37 sk-abcdef0123456789, x":         "Decode batch, #token: 37 <secret> x",
-		strings.Repeat("y", 300):                                  strings.Repeat("y", longestKept) + "…",
-	} {
-		if got := forPeople([]byte(line)); got != want {
-			t.Errorf("%q is shown as %q, not %q", line, got, want)
 		}
 	}
 }

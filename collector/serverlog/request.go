@@ -202,17 +202,24 @@ func (p *Parser) readSteps(list []byte) bool {
 	return whole && sound
 }
 
-// consistent tells whether passes and correct drafts are what the histogram adds up to, as far as they are known.
+// mostPasses bounds the verify passes of one request, and with them what one line may add to a histogram.
+const mostPasses = 1 << 20
+
+// consistent tells whether passes and correct drafts are what the histogram adds up to, as far as they are known, and no more
+// than a request with so many tokens can have: the last block alone may go beyond its end.
 func consistent(steps []int, q request) bool {
-	if len(steps) == 0 {
-		return true
-	}
-	passes, correct := 0, 0
+	passes, correct, longest := 0, 0, 0
 	for drafts, n := range steps {
 		passes += n
 		correct += drafts * n
+		if n > 0 {
+			longest = drafts + 1
+		}
 	}
-	return (math.IsNaN(q.passes) || q.passes == float64(passes)) && (math.IsNaN(q.correct) || q.correct == float64(correct))
+	told := func(v float64, n int) bool { return math.IsNaN(v) || v == float64(n) }
+	fits := math.IsNaN(q.completion) ||
+		float64(passes) <= q.completion && float64(passes+correct) <= q.completion+float64(longest)
+	return len(steps) == 0 || passes <= mostPasses && fits && told(q.passes, passes) && told(q.correct, correct)
 }
 
 // profile reads an interval of DDTree's profiler. Its mean counts what each verify pass commits, bonus token included.
