@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -36,6 +38,9 @@ func echoing(t *testing.T) string {
 			return
 		}
 		said := fmt.Sprintf("no: %s %v %s", r.RequestURI, r.Header, body[:min(len(body), 500)])
+		if user, pass, ok := r.BasicAuth(); ok {
+			said = fmt.Sprintf("no login %s:%s, no %s", user, pass, pass)
+		}
 		c, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -47,13 +52,30 @@ func echoing(t *testing.T) string {
 	})
 }
 
+// telling is a server that fails, and says what it was sent wherever it tells of itself.
+func telling(t *testing.T) string {
+	t.Helper()
+	return answering(t, func(w http.ResponseWriter, r *http.Request) {
+		sent := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		switch r.URL.Path {
+		case "/v1/models":
+			fmt.Fprintf(w, `{"data":[{"id":%[1]q,"root":%[1]q,"owned_by":"sglang"}]}`, sent)
+		case "/server_info":
+			fmt.Fprintf(w, `{"version":%[1]q,"attention_backend":%[1]q,"speculative_algorithm":%[1]q,"model_path":%[1]q}`, sent)
+		default:
+			http.Error(w, "no", http.StatusInternalServerError)
+		}
+	})
+}
+
 // TestSecrets looks for credentials of every kind on every page, in the log and in errors.
 func TestSecrets(t *testing.T) {
-	server := echoing(t)
+	server, facts := echoing(t), telling(t)
 	proxy := strings.Replace(server, "http://", "http://"+url.UserPassword("u", password).String()+"@", 1)
 	ways := map[string]string{
 		"bearer":      fmt.Sprintf(`http: {authorization: {credentials: '%s'}}`, password),
 		"scheme":      fmt.Sprintf(`http: {authorization: {type: Api-Key, credentials: '%s'}}`, password),
+		"facts":       fmt.Sprintf(`http: {authorization: {credentials: '%s'}}`, password),
 		"file":        fmt.Sprintf(`http: {authorization: {credentials_file: '%s'}}`, file(t, password+"\n")),
 		"basic":       fmt.Sprintf(`http: {basic_auth: {username: u, password: '%s'}}`, password),
 		"header":      fmt.Sprintf(`http: {http_headers: {X-Key: {secrets: ['%s']}}}`, password),
@@ -69,13 +91,17 @@ func TestSecrets(t *testing.T) {
 	var targets strings.Builder
 	for name, way := range ways {
 		to := server
-		if name == "tunnel" {
+		switch name {
+		case "tunnel":
 			to = "https://127.0.0.1:1"
+		case "facts":
+			to = facts
 		}
 		fmt.Fprintf(&targets, "  - {name: %[1]s, server: %[1]s, url: '%[2]s', %[3]s}\n", name, to, way)
 	}
 	config := file(t, "ladder: [1k]\nintervals: 1s\nbudget: 100%\ntargets:\n"+targets.String())
-	d := startDaemon(t, "--config.file="+config, "--web.enable-lifecycle", "--web.enable-pprof", "--log.level=debug")
+	stored := t.TempDir()
+	d := startDaemon(t, "--config.file="+config, "--web.enable-lifecycle", "--web.enable-pprof", "--log.level=debug", "--storage.path="+stored)
 	for name := range ways {
 		wait(t, "a run of "+name, func() bool { return d.runs(t, name) > 0 })
 	}
@@ -114,4 +140,9 @@ func TestSecrets(t *testing.T) {
 	}
 	look("the log", d.stderr.String())
 	d.stop(t)
+	kept, err := os.ReadFile(filepath.Join(stored, "state"))
+	if err != nil || !strings.Contains(string(kept), "model_path") {
+		t.Errorf("the state holds no settings: %v", err)
+	}
+	look("the state", string(kept))
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -251,14 +250,9 @@ func htmlText(page []byte) string {
 	return b.String()
 }
 
-// oneLine makes text fit for a message: valid UTF-8, one line, bounded, free of the given secrets.
-func oneLine(text string, secrets []string) string {
-	text = hide(text, secrets)
-	if len(text) > 4*maxMessage {
-		text = text[:4*maxMessage]
-	}
-	text = strings.ToValidUTF8(text, "")
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+// oneLine makes text fit for a message: valid UTF-8, one line, bounded, free of secrets.
+func oneLine(text string, s *secrets) string {
+	text = s.hide(text)
 	if len(text) <= maxMessage {
 		return text
 	}

@@ -32,7 +32,7 @@ type Client struct {
 	base    string // without a trailing slash and /v1
 	options Options
 	http    *http.Client
-	unseen  []string // secrets that no exchange sees
+	secrets *secrets // all that were sent so far
 
 	mu      sync.Mutex
 	dialect dialect // nil until it is known
@@ -67,12 +67,12 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	return &Client{
-		base: base, options: o, http: client, unseen: unseenSecrets(o.HTTP, base),
+		base: base, options: o, http: client, secrets: newSecrets(unseenSecrets(o.HTTP, base)),
 		dialect: d, api: o.API, model: o.Model, refused: map[string]string{},
 	}, nil
 }
 
-func (c *Client) exchange() *exchange { return &exchange{secrets: slices.Clone(c.unseen)} }
+func (c *Client) exchange() *exchange { return &exchange{secrets: c.secrets} }
 
 // baseURL checks a configured URL and cuts off what the paths of requests begin with.
 func baseURL(configured string) (string, error) {

@@ -115,11 +115,11 @@ func labelValue(labels, name string) string {
 		if i < 0 {
 			return ""
 		}
-		rest := labels[i+len(name)+2:]
+		quote := i + len(name) + 1
 		if i == 0 || labels[i-1] == ',' || labels[i-1] == '{' {
-			value, _, _ := strings.Cut(rest, `"`)
-			return value
+			value := labels[quote+1 : skipString([]byte(labels), quote)]
+			return strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n").Replace(strings.TrimSuffix(value, `"`))
 		}
-		labels = rest
+		labels = labels[quote+1:]
 	}
 }

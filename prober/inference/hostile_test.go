@@ -103,7 +103,7 @@ func TestUnbelievableFacts(t *testing.T) {
 	})
 	scripted(t, script, Options{Dialect: SGLang}, func(t *testing.T, c *Client, _ *wireServer) {
 		f, err := c.Identify(t.Context())
-		want := Facts{Dialect: SGLang, API: Native, Models: []string{"m"}, Model: "m", ServerVersion: "1 [31m 2", Speculation: "X", TokenIDs: true}
+		want := Facts{Dialect: SGLang, API: Native, Models: []string{"m"}, Model: "m", ServerVersion: "1[31m2", Speculation: "X", TokenIDs: true}
 		f.Settings = nil // has tests of its own
 		if d := cmp.Diff(want, f); err != nil || d != "" {
 			t.Errorf("%v\n%s", err, d)

@@ -102,7 +102,7 @@ func (c *Client) Identify(ctx context.Context) (Facts, error) {
 		_, err := c.tokens(ctx, d, session{model: f.Model}, "Hello", false)
 		f.Tokenizer = err == nil
 	}
-	f.believe()
+	c.believe(&f)
 	if ctx.Err() != nil {
 		return Facts{}, (&exchange{connected: true}).broken(ctx, 0, ctx.Err())
 	}
@@ -119,7 +119,7 @@ func (c *Client) listed(d dialect, list modelList) (Facts, error) {
 	}
 	picked, ok := list.pick(c.options.Model)
 	if !ok {
-		return Facts{}, &Error{Class: ModelNotFound, Status: http.StatusOK, Message: oneLine(missingModel(c.options.Model, f.Models), nil)}
+		return Facts{}, &Error{Class: ModelNotFound, Status: http.StatusOK, Message: oneLine(missingModel(c.options.Model, c.secrets.hide(strings.Join(f.Models, ", "))), c.secrets)}
 	}
 	f.Model, f.ContextLimit = picked.ID, picked.Context
 	f.Settings.listed(picked)
@@ -144,12 +144,12 @@ func (c *Client) Glance(ctx context.Context) (Facts, error) {
 		return Facts{}, err
 	}
 	d.describe(ctx, c, list, &f)
-	f.believe()
+	c.believe(&f)
 	return f, nil
 }
 
-// believe leaves out what cannot be: it is not known.
-func (f *Facts) believe() {
+// believe leaves out what cannot be: it is not known. Servers may tell what they were sent: no text leaves with a secret in it.
+func (c *Client) believe(f *Facts) {
 	for _, n := range []*int{&f.ContextLimit, &f.MaxPrompt, &f.KVPoolTokens, &f.PageSize, &f.BlockSize, &f.Replicas, &f.StreamEvery} {
 		if *n < 0 || *n > mostCount {
 			*n = 0
@@ -158,7 +158,16 @@ func (f *Facts) believe() {
 	if f.BlockSize > mostOvershoot {
 		f.BlockSize = 0
 	}
-	f.ServerVersion, f.Speculation, f.Attention = oneLine(f.ServerVersion, nil), oneLine(f.Speculation, nil), oneLine(f.Attention, nil)
+	for _, s := range []*string{&f.ServerVersion, &f.Speculation, &f.Attention} {
+		*s = oneLine(*s, c.secrets)
+	}
+	for name, value := range f.Settings {
+		f.Settings[name] = oneLine(value, c.secrets)
+	}
+	f.Model = c.secrets.hide(f.Model)
+	for i, model := range f.Models {
+		f.Models[i] = c.secrets.hide(model)
+	}
 	if !(f.Started > 0 && f.Started < latestStart) {
 		f.Started = 0
 	}
@@ -187,11 +196,11 @@ func (c *Client) version(ctx context.Context, path string) string {
 	return page.Version
 }
 
-func missingModel(model string, served []string) string {
-	if len(served) == 0 {
+func missingModel(model, served string) string {
+	if served == "" {
 		return "the server lists no model"
 	}
-	return fmt.Sprintf("model %.100q is not served here; served: %.150s", model, strings.Join(served, ", "))
+	return fmt.Sprintf("model %.100q is not served here; served: %.150s", model, served)
 }
 
 // get and post fetch what is no leg; getJSON also decodes it. Their errors are *Error.

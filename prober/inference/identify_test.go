@@ -331,7 +331,7 @@ func TestClassify(t *testing.T) {
 }
 
 func TestMessagesAreBoundedAndClean(t *testing.T) {
-	x := &exchange{secrets: secretsOf([]string{"Bearer sk-12345678"})}
+	x := &exchange{secrets: newSecrets(secretsOf([]string{"Bearer sk-12345678"}))}
 	e := x.fail(Auth, http.StatusUnauthorized, nil, "a\r\nb\x00 sk-12345678 Bearer sk-12345678 %s", strings.Repeat("é\xff", 400))
 	if len(e.Message) > maxMessage || strings.ContainsAny(e.Message, "\r\n\x00") || strings.Contains(e.Message, "12345678") || !strings.HasPrefix(e.Message, "a b <secret> <secret> é") {
 		t.Errorf("%q", e.Message)

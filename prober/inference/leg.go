@@ -46,7 +46,7 @@ func (c *Client) send(ctx context.Context, leg legRequest, refused map[string]st
 	defer answered.Body.Close()
 	resp.HTTPStatus, resp.Headers = answered.StatusCode, time.Since(start)
 	c.notice(answered.Header)
-	resp.Replica = answered.Header.Get("X-Gateway-Destination-Endpoint-Served")
+	resp.Replica = c.secrets.hide(answered.Header.Get("X-Gateway-Destination-Endpoint-Served"))
 	stream, encoded, err := decoded(answered.Body, answered.Header.Get("Content-Encoding"))
 	resp.Encoded = encoded
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Client) send(ctx context.Context, leg legRequest, refused map[string]st
 	a := newAnswer(&resp, r.MaxTokens)
 	reader := bodyReader{answer: a, start: start, progress: r.Progress, done: cancel}
 	readErr := reader.read(stream)
-	resp.FinishReason = x.hide(resp.FinishReason)
+	resp.FinishReason = x.secrets.hide(resp.FinishReason)
 	fault, failed := reader.verdict(ctx, x, readErr)
 	return resp, fault, failed
 }

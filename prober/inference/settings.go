@@ -40,7 +40,7 @@ func (s Settings) pick(object []byte, names []string) {
 	}
 }
 
-// tidy makes a value one bounded line, and takes out of an address what may let somebody in.
+// tidy makes a value one line, and takes out of an address what may let somebody in.
 func tidy(value string) string {
 	if strings.Contains(value, "://") {
 		u, err := url.Parse(value)
@@ -50,7 +50,7 @@ func tidy(value string) string {
 		u.User, u.RawQuery, u.Fragment = nil, "", ""
 		value = u.String()
 	}
-	return oneLine(value, nil)
+	return clean(value)
 }
 
 // listed takes what the list of models says of the one in use.

@@ -105,6 +105,7 @@ func FuzzSettings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, page string) {
 		s := Settings{}
 		s.pick([]byte(page), sglangSettings())
+		(&Client{}).believe(&Facts{Settings: s})
 		for name, value := range s {
 			if value == "" || len(value) > maxMessage || strings.ContainsAny(value, "\n\x00\x1b") || strings.Contains(value, "://") && strings.Contains(value, "?") {
 				t.Errorf("%s is %q", name, value)

@@ -52,13 +52,13 @@ func newHTTPClient(o Options) (*http.Client, error) {
 	return client, nil
 }
 
-// exchange watches one request on the wire: its clock, and the secrets that it carried.
+// exchange watches one request on the wire: its clock, and the secrets that its client sends.
 type exchange struct {
 	mu        sync.Mutex
 	began     time.Time // the connection was asked for
 	start     time.Time // the connection was ready
 	connected bool
-	secrets   []string
+	secrets   *secrets
 }
 
 // trace makes x watch the requests of the returned context. Where a proxy or a token endpoint adds requests of its own, the
@@ -77,9 +77,7 @@ func (x *exchange) trace(ctx context.Context) context.Context {
 		},
 		WroteHeaderField: func(key string, values []string) {
 			if !ownHeader(key) {
-				x.mu.Lock()
-				defer x.mu.Unlock()
-				x.secrets = append(x.secrets, secretsOf(values)...)
+				x.secrets.see(values)
 			}
 		},
 	})
@@ -95,18 +93,9 @@ func (x *exchange) clock() (connect time.Duration, start time.Time, connected bo
 	return x.start.Sub(x.began), x.start, true
 }
 
-// fail makes an Error with a bounded message that holds no secret of this exchange.
+// fail makes an Error with a bounded message that holds no secret.
 func (x *exchange) fail(class Class, status int, cause error, format string, args ...any) *Error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	return &Error{Class: class, Status: status, Message: oneLine(fmt.Sprintf(format, args...), x.secrets), Err: cause}
-}
-
-// hide takes the secrets of this exchange out of text of the server.
-func (x *exchange) hide(text string) string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return hide(text, x.secrets)
 }
 
 // describe says in words what a body is that is not what was asked for. Secrets go before it is cut.
@@ -118,7 +107,7 @@ func (x *exchange) describe(body []byte) string {
 	case body[0] == '<':
 		return "HTML, not JSON: is this the API's base URL?"
 	}
-	shown := x.hide(string(body[:min(len(body), maxExcerpt)]))
+	shown := x.secrets.hide(string(body[:min(len(body), maxExcerpt)]))
 	return fmt.Sprintf("neither JSON nor an event stream: is this the API's base URL? It begins %.60q", shown)
 }
 
