@@ -32,7 +32,7 @@ type logs struct {
 type logBucket struct {
 	upTo     prober.Rung // 0 for any length
 	requests count
-	steps    histogram
+	steps    passHistogram
 }
 
 // logEventNames are the values of the label event.
@@ -50,7 +50,7 @@ func (t *target) newLogs(sources int) *logs {
 	for _, bound := range contextBuckets() {
 		l.buckets = append(l.buckets, &logBucket{
 			upTo: bound, requests: count{labels: t.pairs(logRequests, contextBucket(bound))},
-			steps: newHistogram(t.metrics[logStepAccept], t.pairs(logStepAccept, contextBucket(bound))),
+			steps: newPassHistogram(t.metrics[logStepAccept], t.pairs(logStepAccept, contextBucket(bound))),
 		})
 	}
 	return l
@@ -101,7 +101,7 @@ func (s logSink) ObserveRecord(r *serverlog.Record) {
 	}
 	i := slices.IndexFunc(s.buckets, func(b *logBucket) bool { return b.upTo == 0 || prompt <= float64(b.upTo) })
 	s.buckets[i].requests.n++
-	s.buckets[i].steps.observeCounts("", r.Steps)
+	s.buckets[i].steps.observe(r.Steps)
 }
 
 // ObserveLines takes what was counted.
