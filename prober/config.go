@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"longctx_exporter/prober/inference"
+	"longctx_exporter/prober/state"
 )
 
 // DefaultLadder is the ladder of targets that configure none.
@@ -42,9 +42,12 @@ func DefaultInterval(r Rung) time.Duration {
 	return 5 * time.Minute
 }
 
-// LoadConfig reads a configuration file; relative paths in it are relative to its folder.
+// mostConfig bounds a configuration file in bytes.
+const mostConfig = 16 << 20
+
+// LoadConfig reads a configuration file, which must be a regular one of at most 16 MiB; relative paths in it are relative to its folder.
 func LoadConfig(path string) (*Config, error) {
-	b, err := os.ReadFile(path)
+	b, err := state.ReadFile(path, mostConfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -338,4 +339,24 @@ func FuzzParseConfig(f *testing.F) {
 			t.Errorf("what is shown does not parse: %v\n%s", err, v.YAML())
 		}
 	})
+}
+
+// TestConfigFile: what is no file, or far too large for one, is refused at once.
+func TestConfigFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, large := filepath.Join(dir, "pipe"), filepath.Join(dir, "large")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, mostConfig+1); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{pipe: "is not a regular file", dir: "is not a regular file", large: "too large: more than 16 MiB"} {
+		if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), path+" is ") || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v", err)
+		}
+	}
 }

@@ -7,11 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -134,18 +135,7 @@ type disk interface {
 // realDisk is the operating system's.
 type realDisk struct{}
 
-func (realDisk) read(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
-	if err == nil && len(content) > mostBytes {
-		err = fmt.Errorf("%s is larger than %d MiB", path, mostBytes>>20)
-	}
-	return content, err
-}
+func (realDisk) read(path string) ([]byte, error) { return ReadFile(path, mostBytes) }
 
 func (realDisk) rename(from, to string) error {
 	return os.Rename(from, to)
@@ -163,8 +153,12 @@ func (realDisk) write(path string, content []byte, mode os.FileMode) error {
 	return syncDirectory(filepath.Dir(path))
 }
 
+// writeSynced writes a file that is not there yet. What a crash left there goes, and a link is not followed.
 func writeSynced(path string, content []byte, mode os.FileMode) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, mode)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func acquire(path string) (*os.File, error) { return flock(path, syscall.LOCK_EX
 func acquireWaiting(path string) (*os.File, error) { return flock(path, syscall.LOCK_EX) }
 
 func flock(path string, how int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
+	f, err := openRegular(path, os.O_RDONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}

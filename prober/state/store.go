@@ -42,6 +42,7 @@ type Store struct {
 	away   time.Duration
 	timely bool // the ages of what was found are known
 	lock   *os.File
+	unread error // why the state that is there cannot be read; nothing replaces it then. Of whoever saves
 
 	mu       sync.Mutex
 	targets  map[string]Target
@@ -57,8 +58,9 @@ type Store struct {
 	changed  chan struct{} // takes one signal: there is something to save
 }
 
-// Open reads what the directory holds. A file that cannot be used is set aside and told of in the log; a directory that cannot
-// be used is told of too, and then everything is kept in memory until it can. The only error is that another exporter uses it.
+// Open reads what the directory holds. A file whose content cannot be used is set aside and told of in the log. One that cannot
+// be read is left as it is: everything is kept in memory until it is gone. So it is with a directory that cannot be used, until it
+// can. The only error is that another exporter uses it.
 func Open(o Options) (*Store, error) {
 	if o.disk == nil {
 		o.disk = realDisk{}
@@ -96,6 +98,10 @@ func (s *Store) load() {
 	path := filepath.Join(s.Dir, stateName)
 	content, err := s.disk.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil && !errors.Is(err, ErrTooLarge) {
+		s.unread = fmt.Errorf("the state that is there cannot be read and is left as it is, make it readable and restart: %w", err)
 		return
 	}
 	var past snapshot
@@ -276,6 +282,9 @@ func pause(ctx context.Context, written int) {
 func (s *Store) save() (written int) {
 	content, changes, at, err := s.snapshot()
 	if err == nil {
+		err = s.spare()
+	}
+	if err == nil {
 		err = s.disk.write(filepath.Join(s.Dir, stateName), content, 0o600)
 	}
 	s.mu.Lock()
@@ -294,6 +303,18 @@ func (s *Store) save() (written int) {
 	}
 	s.failing, s.saved, s.lastSave = false, changes, at
 	return len(content)
+}
+
+// spare keeps a state from being replaced that could not be read, as long as it is there: it may be whole.
+func (s *Store) spare() error {
+	if s.unread == nil {
+		return nil
+	}
+	_, err := s.disk.read(filepath.Join(s.Dir, stateName))
+	if errors.Is(err, fs.ErrNotExist) {
+		s.unread = nil
+	}
+	return s.unread
 }
 
 // snapshot is what is known now, without what has been forgotten.
