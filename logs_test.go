@@ -59,7 +59,7 @@ func TestLogs(t *testing.T) {
 		is("accept_length_tokens_sum", name, "3.42")
 	}
 	_, page := do(t, http.DefaultClient, http.MethodGet, d.url+"/", nil)
-	if !strings.Contains(page, "#running-req: &lt;b&gt;") {
+	if !strings.Contains(page, "Decode batch … #running-req: …, ") || strings.Contains(page, "lt;b") {
 		t.Errorf("the status page does not show the unparsed line:\n%s", page)
 	}
 
