@@ -94,7 +94,7 @@ func (j *journalLog) follow(ctx context.Context) error {
 	err = command.Wait()
 	switch {
 	case len(complaint) > 0:
-		return fmt.Errorf("journalctl ended: %s", forPeople(bytes.TrimSpace(complaint)))
+		return fmt.Errorf("journalctl ended: %s", bytes.ToValidUTF8(bytes.TrimSpace(complaint), nil))
 	case err != nil:
 		return fmt.Errorf("journalctl ended: %w", err)
 	case read != nil:

@@ -63,7 +63,10 @@ func (s sglang) addTimes(m object, j *job, completion int, final bool) {
 	if s.config.Options.NoMetrics {
 		return
 	}
-	span := j.finished.Sub(j.firstToken).Seconds()
+	span := 0.0
+	if final { // until then the engine may be setting it
+		span = j.finished.Sub(j.firstToken).Seconds()
+	}
 	switch {
 	case s.era.has(sglangTimes):
 		m["queue_time"] = secondsBetween(j.received, j.scheduled)
