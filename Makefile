@@ -21,7 +21,7 @@ DOCKERLINT       := $(BIN)/dockerlint
 FUZZTIME         := 60s
 SEEDS            := 4
 
-.PHONY: build demo test lint generated exposition rules browser endtoend bench fuzz soak soak-logs cover tools proof politeness detection clean
+.PHONY: build demo test lint generated exposition rules browser endtoend statistics bench fuzz soak soak-logs cover tools proof politeness detection clean
 
 build:
 	go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o longctx_exporter .
@@ -31,8 +31,8 @@ demo: build
 	./longctx_exporter serve --demo
 
 # The tests come last, so that their own summary ends the output.
-test: tools lint generated exposition rules browser endtoend
-	go test -race -timeout 30m ./...
+test: tools lint generated exposition rules browser endtoend statistics
+	go test -race -short -timeout 45m ./...
 
 lint: $(GOLANGCI) $(DOCKERLINT)
 	$(GOLANGCI) fmt --diff
@@ -52,7 +52,7 @@ exposition: $(PROMTOOL)
 rules: $(PROMTOOL) $(OLDEST_PROMTOOL)
 	$(PROMTOOL) check rules --lint=all --lint-fatal deploy/prometheus/longctx.rules.yml
 	$(PROMTOOL) check config deploy/prometheus/prometheus.yml
-	go test -race -timeout 30m ./deploy/prometheus
+	go test -race -short -timeout 45m ./deploy/prometheus
 
 # The pages in a real browser, by day and by night, in wide windows and narrow ones. A tag keeps it out of go test ./..., which needs none.
 browser: $(CHROMIUM)
@@ -61,7 +61,12 @@ browser: $(CHROMIUM)
 # Everything together, with a real Prometheus. It measures real times, so nothing else runs beside it; go test ./... takes the
 # result from its cache.
 endtoend: $(PROMTOOL) $(PROMETHEUS)
-	go test -race -timeout 30m ./deploy/endtoend
+	go test -race -short -timeout 45m ./deploy/endtoend
+
+# What needs hundreds of runs, and the killing of daemons, without the race detector, which makes it five times as long; with it, fewer.
+statistics:
+	go test -timeout 45m ./prober -run 'TestAcceptance|TestIsolationCertificate'
+	go test -timeout 45m . -run TestKilled
 
 # Speed, and what a plan costs the server at equal error.
 bench:
