@@ -195,6 +195,9 @@ func (e *execution) compareLoads(ctx context.Context) (g grading, err error) {
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

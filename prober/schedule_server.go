@@ -188,13 +188,15 @@ const (
 
 // await waits for a time, a signal or the end of ctx, which comes first where several are there.
 func await(ctx context.Context, until time.Time, signal <-chan struct{}) awakening {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-signal:
-		return disturbed
-	case <-timer.C:
+	if left := time.Until(until); left > 0 {
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-signal:
+			return disturbed
+		case <-timer.C:
+		}
 	}
 	if ctx.Err() != nil {
 		return ended

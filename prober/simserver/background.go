@@ -226,12 +226,5 @@ func (b *crowd) scaled(seconds float64) time.Duration {
 }
 
 func (b *crowd) until(at time.Time) bool {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-b.done:
-		return false
-	}
+	return wait(time.Until(at), b.done)
 }

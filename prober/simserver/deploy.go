@@ -127,14 +127,7 @@ func (s *Server) Deploy(d Deploy) error {
 
 // pause waits; false when the server is closed.
 func (s *Server) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.done:
-		return false
-	}
+	return wait(d, s.done)
 }
 
 // Adjust changes the server's speed from the next forward pass on, without a restart.

@@ -122,11 +122,7 @@ func (e *engine) sleepUntil(deadline time.Time) bool {
 			}
 			early = 0
 		}
-		timer := time.NewTimer(left - early)
-		select {
-		case <-timer.C:
-		case <-e.done:
-			timer.Stop()
+		if !wait(left-early, e.done) {
 			return false
 		}
 	}
