@@ -92,10 +92,13 @@ func TestProof(t *testing.T) {
 	fmt.Fprintf(&table, "%-34s %-17s %-9s %5s %5s %5s %6s | %-13s | %-13s | %-13s | reasons\n",
 		"scene", "profile", "shape", "runs", "acc", "clean", "steps", "step med/max", "prefill", "tok/s")
 	clean, dirty := share{least: 0.98}, share{least: 0.9}
-	for _, s := range scenes() {
+	for i, s := range scenes() {
 		shapes := s.shapes
 		if shapes == nil {
 			shapes = usualShapes()
+		}
+		if testing.Short() { // a few of the runs for the race detector, which makes each several times as long
+			shapes = []string{shapes[i%len(shapes)]}
 		}
 		for _, shape := range shapes {
 			t.Run(s.name+"/"+s.profile+"/"+shape, func(t *testing.T) {
@@ -112,7 +115,7 @@ func TestProof(t *testing.T) {
 		}
 	}
 	t.Logf("\n%s", table.String())
-	if !clean.enough() || !dirty.enough() {
+	if !testing.Short() && (!clean.enough() || !dirty.enough()) {
 		t.Errorf("accepted: %d of %d clean runs, %d of %d untouched ones in trouble", clean.kept, clean.of, dirty.kept, dirty.of)
 	}
 }
