@@ -110,7 +110,9 @@ func TestNeedleFindsOut(t *testing.T) {
 					found[r.Rung]++
 				}
 			}
-			near := func(got, want int) bool { return got == want || tt.profile.RecallLong == 0.2 && got >= 1 && got <= times*5/6 }
+			near := func(got, want int) bool {
+				return got == want || tt.profile.RecallLong == 0.2 && got >= 1 && got <= times*5/6
+			}
 			if found[1024] < tt.short-1 || found[1024] > tt.short || !near(found[131072], tt.long) {
 				t.Errorf("found %v, want %d and %d", found, tt.short, tt.long)
 			}
