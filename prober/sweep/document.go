@@ -58,6 +58,7 @@ type rung struct {
 	Step         float64          `json:"step_seconds,omitempty"`
 	StepStream   float64          `json:"step_seconds_stream,omitempty"`
 	StepCI       []float64        `json:"step_seconds_ci,omitempty"`
+	StepError    float64          `json:"step_error_ratio,omitempty"`
 	Method       string           `json:"method,omitempty"`
 	Steps        int              `json:"steps,omitempty"`
 	StepsSource  string           `json:"steps_source,omitempty"`
@@ -152,6 +153,9 @@ func newRung(run prober.Run) rung {
 	}
 	r.Pairs, r.Method = max(s.Pairs, 0), s.Method
 	r.Step, r.StepStream = positive(s.Step), positive(s.StepStream)
+	if r.Step > 0 {
+		r.StepError = positive(s.StepError)
+	}
 	if low, high := s.StepCI[0], positive(s.StepCI[1]); r.Step > 0 && high > 0 {
 		r.StepCI = []float64{positive(low), high}
 	}

@@ -46,8 +46,8 @@ func TestSchema(t *testing.T) {
 		{"target", m["target"], "context_limit dialect kv_pool_tokens model name server_version speculation url"},
 		{"fit", m["fit"], "intercept_seconds rungs slope_seconds_per_token"},
 		{"accepted rung", list(m, "rungs", 0), "accept_histogram accept_length buffered context decode_tokens_per_second isolation legs " +
-			"message method pairs plan prefill_tokens_per_second prompt_tokens reason rung status step_seconds step_seconds_ci " +
-			"step_seconds_stream steps steps_source ttft_seconds"},
+			"message method pairs plan prefill_tokens_per_second prompt_tokens reason rung status step_error_ratio step_seconds " +
+			"step_seconds_ci step_seconds_stream steps steps_source ttft_seconds"},
 		{"rung without a step", list(m, "rungs", 2), "buffered context decode_tokens_per_second isolation legs message method pairs plan " +
 			"prompt_tokens reason rung status"},
 		{"failed rung", list(m, "rungs", 4), "context legs message plan reason rung status"},
@@ -92,14 +92,14 @@ func TestNoWrongNumber(t *testing.T) {
 	for _, wrong := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
 		run := acceptedRun(1024)
 		s := &run.Sample
-		for _, p := range []*float64{&s.TTFT, &s.Prefill, &s.Step, &s.StepStream, &s.DecodeRate, &s.AcceptLength, &s.DecodeTokens, &s.StepCI[0], &s.StepCI[1]} {
+		for _, p := range []*float64{&s.TTFT, &s.Prefill, &s.Step, &s.StepStream, &s.StepError, &s.DecodeRate, &s.AcceptLength, &s.DecodeTokens, &s.StepCI[0], &s.StepCI[1]} {
 			*p = wrong
 		}
 		s.Steps, s.Pairs, s.PromptTokens = -1, -1, -1
 		run.Legs[0].Response.TTFT = -1
 		m := generic(t, document{Rungs: []rung{newRung(run)}})
 		for key, value := range list(m, "rungs", 0).(map[string]any) {
-			if strings.Contains(key, "seconds") || strings.Contains(key, "tokens") || key == "steps" || key == "pairs" {
+			if strings.Contains(key, "seconds") || strings.Contains(key, "tokens") || strings.Contains(key, "ratio") || key == "steps" || key == "pairs" {
 				t.Errorf("%v became %s = %v", wrong, key, value)
 			}
 		}

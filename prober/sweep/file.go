@@ -117,7 +117,7 @@ func (r rung) check() error {
 	default:
 		return fmt.Errorf("has the unknown status %q", clean(string(r.Status), maxName))
 	}
-	if low := min(r.TTFT, r.Prefill, r.Step, r.StepStream, r.DecodeRate, r.AcceptLength); low < 0 {
+	if low := min(r.TTFT, r.Prefill, r.Step, r.StepStream, r.StepError, r.DecodeRate, r.AcceptLength); low < 0 {
 		return errors.New("has a negative value")
 	}
 	if low := slices.Min(append(slices.Clone(r.Histogram), r.Pairs, r.PromptTokens, r.Steps)); low < 0 {

@@ -125,6 +125,7 @@ func TestResumeRefuses(t *testing.T) {
 		{"accepted against a reason", strings.Replace(good, `"reason": ""`, `"reason": "contended"`, 1), "has a reason against it"},
 		{"a negative step", strings.Replace(good, `"step_seconds": `, `"step_seconds": -`, 1), "negative value"},
 		{"a list", "[]", "JSON of another kind"},
+		{"a negative error", strings.Replace(good, `"step_error_ratio": `, `"step_error_ratio": -`, 1), "negative value"},
 		{"negative pairs", strings.Replace(good, `"pairs": `, `"pairs": -`, 1), "negative count"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -214,7 +214,7 @@ func (d document) printCSV(w io.Writer) error {
 		"target", "model", "context", "rung", "status", "reason", "message", "plan", "pairs", "prompt_tokens", "ttft_seconds",
 		"prefill_tokens_per_second", "step_seconds", "step_seconds_stream", "step_seconds_ci_low", "step_seconds_ci_high",
 		"method", "steps", "steps_source", "decode_tokens_per_second", "accept_length", "accept_histogram", "isolation",
-		"buffered",
+		"buffered", "step_error_ratio",
 	}}
 	for _, r := range d.Rungs {
 		records = append(records, d.record(r))
@@ -240,6 +240,7 @@ func (d document) record(r rung) []string {
 		string(r.Plan), number(float64(r.Pairs)), number(float64(r.PromptTokens)), number(r.TTFT), number(r.Prefill),
 		number(r.Step), number(r.StepStream), low, high, r.Method, number(float64(r.Steps)), r.StepsSource,
 		number(r.DecodeRate), number(r.AcceptLength), strings.Join(histogram, " "), string(r.Isolation), buffered,
+		number(r.StepError),
 	}
 }
 
