@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	sloggokit "github.com/tjhop/slog-gokit"
 
+	"longctx_exporter/collector/serverlog"
 	"longctx_exporter/prober"
 )
 
@@ -172,6 +173,14 @@ func (f configFile) check(stdout, stderr io.Writer, webConfig string) error {
 		for _, name := range credentialFiles(t.HTTP) {
 			if _, err := os.Stat(name); err != nil {
 				fmt.Fprintf(stderr, "%s: warning: target %q cannot log in: %v\n", f.path, t.Name, err)
+			}
+		}
+		for i, l := range t.Logs {
+			if l.Unit != "" {
+				continue
+			}
+			if err := serverlog.Readable(l.Path); err != nil {
+				fmt.Fprintf(stderr, "%s: warning: target %q cannot read logs[%d]: %v; correct its path, or let the exporter's user read it\n", f.path, t.Name, i, err)
 			}
 		}
 	}

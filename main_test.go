@@ -214,6 +214,22 @@ func TestGoodInput(t *testing.T) {
 	}
 }
 
+// TestCheckOfLogs: a log that cannot be read may be there later, and is told.
+func TestCheckOfLogs(t *testing.T) {
+	dir := t.TempDir()
+	config := file(t, "ladder: [1k]\ntargets: [{name: a, url: 'http://127.0.0.1:1', logs: [{path: "+dir+"/absent.log}, {path: "+dir+"}, {unit: sglang}]}]\n")
+	const advice = "; correct its path, or let the exporter's user read it\n"
+	warnings := config + `: warning: target "a" cannot read logs[0]: open ` + dir + "/absent.log: no such file or directory" + advice +
+		config + `: warning: target "a" cannot read logs[1]: ` + dir + " is not a regular file" + advice
+	if code, _, stderr := exec("check", "--config.file="+config); code != 0 || stderr != warnings {
+		t.Errorf("%d, %q", code, stderr)
+	}
+	readable := file(t, "targets: [{name: a, url: 'http://127.0.0.1:1', logs: [{path: "+config+"}]}]\n")
+	if code, _, stderr := exec("check", "--config.file="+readable); code != 0 || stderr != "" {
+		t.Errorf("%d, %q", code, stderr)
+	}
+}
+
 func TestJoinArgs(t *testing.T) {
 	for in, want := range map[string]string{
 		"sweep --host H --ctx 64 1024 3072 --model M": "sweep --host H --ctx=64 --ctx=1024 --ctx=3072 --model M",

@@ -201,7 +201,7 @@ func (c Config) Validate() (ValidatedConfig, error) {
 	for _, t := range v.targets {
 		probed = append(probed, t.Ladder...)
 	}
-	v.warnings = append(v.warnings, c.strayWarnings(probed)...)
+	v.warnings = slices.Concat(v.warnings, sharedLogs(v.targets), c.quietWarnings(), c.strayWarnings(probed))
 	text, err := yaml.Marshal(c)
 	if err != nil {
 		return ValidatedConfig{}, fmt.Errorf("writing the configuration: %w", err)
@@ -272,7 +272,7 @@ func (t TargetConfig) resolve(outer ProbeConfig) (Target, []string, error) {
 	if err := t.connect(&out); err != nil {
 		return Target{}, nil, err
 	}
-	return out, slices.Concat(decodeWarnings(out), t.strayWarnings(ladder), t.SLO.strayWarnings(ladder)), nil
+	return out, slices.Concat(limitWarnings(out), decodeWarnings(out), t.quietWarnings(), t.strayWarnings(ladder), t.SLO.strayWarnings(ladder)), nil
 }
 
 // checkNames checks text that becomes a label or part of a request.

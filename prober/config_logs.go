@@ -27,7 +27,7 @@ func logSources(logs []LogConfig) ([]LogSource, error) {
 		if err := oneOf(fmt.Sprintf("logs[%d].format", i), source.Format, "auto", "sglang", "vllm", "llamacpp", "ollama"); err != nil {
 			return nil, err
 		}
-		name := LogSource{Path: resolvedPath(l.Path), Unit: l.Unit}
+		name := source.name()
 		if slices.Contains(names, name) {
 			return nil, fmt.Errorf("logs[%d] is already in the list; its lines would count twice", i)
 		}
@@ -35,6 +35,28 @@ func logSources(logs []LogConfig) ([]LogSource, error) {
 	}
 	return sources, nil
 }
+
+// sharedLogs tells of logs that several targets name.
+func sharedLogs(targets []Target) []string {
+	var warnings []string
+	names := map[LogSource]int{}
+	for i, t := range targets {
+		for j, l := range t.Logs {
+			first, again := names[l.name()]
+			if !again {
+				names[l.name()] = i
+				continue
+			}
+			warnings = append(warnings, fmt.Sprintf(
+				"targets[%d].logs[%d] is a log of targets[%d] too: each counts every line, and a sum over targets counts them twice; name it under one of them",
+				i, j, first))
+		}
+	}
+	return warnings
+}
+
+// name is the same for one log, whatever its path looks like.
+func (l LogSource) name() LogSource { return LogSource{Path: resolvedPath(l.Path), Unit: l.Unit} }
 
 // resolvedPath is the absolute path of a file, behind symbolic links where the file is there already, and "" for "".
 func resolvedPath(path string) string {

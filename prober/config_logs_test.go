@@ -4,8 +4,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
+
+// TestOneLogOfTwoTargets: each counts all lines of it, which may be wanted.
+func TestOneLogOfTwoTargets(t *testing.T) {
+	c, err := ParseConfig([]byte(`targets:
+  - {name: a, url: 'http://localhost:1', logs: [{path: /var/log/a.log}, {unit: sglang}]}
+  - {name: b, url: 'http://localhost:2', logs: [{path: /var/log/b.log}, {path: /var/log/../log/a.log}]}
+  - {name: c, url: 'http://localhost:3', logs: [{unit: sglang}, {unit: vllm}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const says = " is a log of targets[0] too: each counts every line, and a sum over targets counts them twice; name it under one of them"
+	v, err := c.Validate()
+	if got, want := v.Warnings(), []string{"targets[1].logs[1]" + says, "targets[2].logs[0]" + says}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %q", err, got)
+	}
+}
 
 // TestOneLogByTwoPaths refuses a log that is configured twice, whatever its paths look like.
 func TestOneLogByTwoPaths(t *testing.T) {

@@ -110,6 +110,15 @@ func (q QuietHours) String() string {
 	return b.String()
 }
 
+// quietWarnings tells of quiet hours that leave no time.
+func (c ProbeConfig) quietWarnings() []string {
+	some := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) // every week has the same hours
+	if afterQuiet(findZones(c.QuietHours), some).Sub(some) < longestQuiet {
+		return nil
+	}
+	return []string{"quiet_hours cover the whole week: no run will start; leave some hours free"}
+}
+
 // UnmarshalYAML reads quiet hours.
 func (q *QuietHours) UnmarshalYAML(node *yaml.Node) error {
 	return parseScalar(node, q, ParseQuietHours)

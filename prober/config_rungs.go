@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -77,6 +78,17 @@ func stray[T Tokens | Interval | Duration | Weight](key string, ladder Ladder, v
 		}
 	}
 	return warnings
+}
+
+// limitWarnings tells of a ladder that the configured limit lets nothing be sent of.
+func limitWarnings(t Target) []string {
+	for _, r := range t.Ladder {
+		m := cmp.Or(t.DecodeTokens.At(r), firstDecodeTokens)
+		if t.ContextLimit == 0 || float64(r) <= shortening*float64(t.ContextLimit-1-m) {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("context_limit of %d tokens has no room for any rung of the ladder: nothing will be measured; raise it or shorten the ladder", t.ContextLimit)}
 }
 
 func decodeWarnings(t Target) []string {

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -217,6 +218,35 @@ targets:
 	}
 	if d := cmp.Diff(want, v.Warnings()); err != nil || d != "" {
 		t.Errorf("%v\n%s", err, d)
+	}
+}
+
+// TestNothingIsMeasured: what is allowed and leaves nothing to do is told, where it stands.
+func TestNothingIsMeasured(t *testing.T) {
+	const quiet = "targets[0].quiet_hours cover the whole week: no run will start; leave some hours free"
+	limit := func(tokens int) string {
+		return fmt.Sprintf("targets[0].context_limit of %d tokens has no room for any rung of the ladder: nothing will be measured; "+
+			"raise it or shorten the ladder", tokens)
+	}
+	for _, test := range []struct{ keys, top, want string }{
+		{"quiet_hours: ['00:00-24:00']", "", quiet},
+		{"quiet_hours: ['12:00-00:00 Europe/Berlin', 'Mon-Sun 00:00-12:00 Europe/Berlin']", "", quiet},
+		{"quiet_hours: ['Mon-Sat 00:00-24:00', 'Sun 00:00-23:59']", "", ""},
+		{"quiet_hours: []", "quiet_hours: ['00:00-24:00']", strings.TrimPrefix(quiet, "targets[0].")},
+		{"context_limit: 1k", "", limit(1024)},
+		{"context_limit: 1, decode_tokens: 8", "", limit(1)},
+		{"context_limit: 4000, decode_tokens: {4k: 8}", "ladder: [4k, 8k]", limit(4000)},
+		{"context_limit: 4095", "ladder: [4k, 8k]", ""}, // 4k is shortened to fit
+		{"context_limit: 2k", "", ""},
+	} {
+		c, err := ParseConfig([]byte(test.top + "\ntargets: [{name: a, url: 'http://localhost:1', " + test.keys + "}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := c.Validate()
+		if got := strings.Join(v.Warnings(), "; "); err != nil || got != test.want {
+			t.Errorf("%s %s: %v, %s", test.top, test.keys, err, got)
+		}
 	}
 }
 

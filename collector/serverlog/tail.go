@@ -45,6 +45,15 @@ func openTail(path string) (*tail, error) {
 	return &tail{file: file, info: info}, nil
 }
 
+// Readable tells why a file cannot be followed now, if it cannot.
+func Readable(path string) error {
+	t, err := openTail(path)
+	if err != nil {
+		return err
+	}
+	return t.file.Close()
+}
+
 // toEnd passes over what is there. A line that is not whole yet is passed over too.
 func (t *tail) toEnd() error {
 	size := t.info.Size()
