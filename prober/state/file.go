@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -69,59 +68,14 @@ func unseal(file []byte, kind string, version int, content any) error {
 	return nil
 }
 
-// decode reads the file `state`. What could not have been written is left out.
-func decode(file []byte) (snapshot, error) {
-	var s snapshot
+// decode reads the file `state` as it is at a time. What could not have been written is left out and counted.
+func decode(file []byte, now time.Time) (s snapshot, dropped int, err error) {
 	if err := unseal(file, stateName, stateVersion, &s); err != nil {
-		return snapshot{}, err
+		return snapshot{}, 0, err
 	}
-	for key, t := range s.Targets {
-		for context, r := range t.Rungs {
-			t.Rungs[context] = r.believable()
-		}
-		s.Targets[key] = t
-	}
-	if !(s.Uptime > 0) {
-		s.Boot = ""
-	}
-	return s, nil
-}
-
-// believable bounds a rung to what can have been measured.
-func (r Rung) believable() Rung {
-	r.Duration = positive(r.Duration)
-	r.Failing, r.Rejecting = max(0, r.Failing), max(0, r.Rejecting)
-	r.Samples = r.Samples[max(0, len(r.Samples)-KeptSamples):]
-	for i := range r.Samples {
-		s := &r.Samples[i]
-		for _, v := range []*float64{
-			&s.TTFT, &s.Prefill, &s.Step, &s.StepStream, &s.StepError, &s.AcceptLength, &s.DecodeTokens, &s.DecodeRate,
-		} {
-			*v = positive(*v)
-		}
-		s.PromptTokens = max(0, s.PromptTokens)
-	}
-	r.Unbroken = min(max(0, r.Unbroken), len(r.Samples))
-	r.Deploys = r.Deploys[max(0, len(r.Deploys)-keptDeploys):]
-	for i := range r.Deploys {
-		b := &r.Deploys[i]
-		b.Every, b.Passed = min(max(0, b.Every), math.MaxInt32), min(max(0, b.Passed), math.MaxInt32)
-		var steps []float64
-		for _, v := range b.Steps[max(0, len(b.Steps)-mostSteps):] {
-			if positive(v) > 0 {
-				steps = append(steps, v)
-			}
-		}
-		b.Steps = steps
-	}
-	return r
-}
-
-func positive(v float64) float64 {
-	if v > 0 && !math.IsInf(v, 0) {
-		return v
-	}
-	return 0
+	j := newJudge(s.Saved, now)
+	j.snapshot(&s)
+	return s, j.dropped, nil
 }
 
 // disk is what a store needs of a file system.

@@ -30,9 +30,7 @@ func (s *Store) Pinned(key string) map[int]float64 {
 	defer s.mu.Unlock()
 	steps := map[int]float64{}
 	for context, p := range s.pins[key] {
-		if positive(p.Step) > 0 {
-			steps[context] = p.Step
-		}
+		steps[context] = p.Step
 	}
 	return steps
 }
@@ -65,31 +63,34 @@ func (s *Store) readPins() (changed bool) {
 		return false
 	}
 	s.pinsSeen = stamp
-	pins, err := loadPins(s.Dir)
+	pins, dropped, err := loadPins(s.Dir)
 	if err != nil {
 		level.Warn(s.Logger).Log("msg", "the pinned baselines cannot be read; those before stay in force", "err", err)
 		return false
 	}
+	s.tellDropped(path, dropped)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pins = pins
 	return true
 }
 
-func loadPins(dir string) (Pins, error) {
+func loadPins(dir string) (pins Pins, dropped int, err error) {
 	path := filepath.Join(dir, pinnedName)
 	content, err := realDisk{}.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Pins{}, nil
+		return Pins{}, 0, nil
 	}
-	pins := Pins{}
+	pins = Pins{}
 	if err == nil {
 		err = unseal(content, pinnedName, pinnedVersion, &pins)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, 0, fmt.Errorf("%s: %w", path, err)
 	}
-	return pins, nil
+	j := judge{}
+	j.pins(pins)
+	return pins, j.dropped, nil
 }
 
 // View is what a directory holds, for whoever does not own it.
@@ -109,11 +110,11 @@ func Look(dir string) (View, error) {
 	if err != nil {
 		return View{}, fmt.Errorf("reading the state: %w", err)
 	}
-	past, err := decode(content)
+	past, _, err := decode(content, time.Now())
 	if err != nil {
 		return View{}, fmt.Errorf("%s: %w", path, err)
 	}
-	pins, err := loadPins(dir)
+	pins, _, err := loadPins(dir)
 	if err != nil {
 		return View{}, err
 	}

@@ -43,6 +43,13 @@ func TestPins(t *testing.T) {
 	if err := EditPins(dir, func(v View) error { clear(v.Pins["k"]); return nil }); err != nil || !s.readPins() || len(s.Pinned("k")) != 0 {
 		t.Errorf("%v, %v", err, s.Pinned("k"))
 	}
+	absurd := map[int]Pin{1024: {Step: 1e300}, 2048: {Step: -1}, 4096: {Step: 0.1, At: at.AddDate(300, 0, 0)}, -1: {Step: 1}}
+	if err := EditPins(dir, func(v View) error { v.Pins["k"] = absurd; return nil }); err != nil || !s.readPins() {
+		t.Error(err)
+	}
+	if pinned := s.Pinned("k"); len(pinned) != 1 || pinned[4096] != 0.1 || out.count("cannot be true") != 1 || out.count("entries=3") != 1 {
+		t.Errorf("%v, the log says %s", pinned, out)
+	}
 	if err := os.WriteFile(filepath.Join(dir, pinnedName), []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}

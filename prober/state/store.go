@@ -105,8 +105,9 @@ func (s *Store) load() {
 		return
 	}
 	var past snapshot
+	var dropped int
 	if err == nil {
-		past, err = decode(content)
+		past, dropped, err = decode(content, s.opened)
 	}
 	if err != nil {
 		level.Warn(s.Logger).Log("msg", "the saved state cannot be used and is set aside; nothing is known of earlier runs",
@@ -117,6 +118,7 @@ func (s *Store) load() {
 		return
 	}
 	var set time.Duration
+	s.tellDropped(path, dropped)
 	s.away, set, s.timely = past.away(s.opened, s.clock)
 	if set.Abs() > clockNoise {
 		level.Warn(s.Logger).Log("msg", "the wall clock was set while the exporter was away", "by", set.Round(time.Second),
@@ -129,6 +131,13 @@ func (s *Store) load() {
 	past.Targets = nil
 	s.past = past
 	level.Info(s.Logger).Log("msg", "state loaded", "file", path, "targets", len(s.targets), "away", s.away.Round(time.Second))
+}
+
+// tellDropped tells of what a file held that cannot be true.
+func (s *Store) tellDropped(path string, entries int) {
+	if entries > 0 {
+		level.Warn(s.Logger).Log("msg", "some of what was saved cannot be true and is left out", "file", path, "entries", entries)
+	}
 }
 
 // Target is what is kept of a target; its zero value where nothing is. It is the caller's.
