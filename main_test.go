@@ -163,6 +163,7 @@ func TestBadInput(t *testing.T) {
 		{"method in a path", []string{"--config.file=" + config, "--web.telemetry-path=/m m"}, "is not a path"},
 		{"path that is never asked for", []string{"--config.file=" + config, "--web.telemetry-path=/a/.."}, "is not a path"},
 		{"path of the health check", []string{"--config.file=" + config, "--web.telemetry-path=/-/healthy"}, "is the path of another page"},
+		{"path of the icon", []string{"--config.file=" + config, "--web.telemetry-path=/favicon.ico"}, "--web.telemetry-path=/favicon.ico is the path of another page; choose another"},
 		{"external URL without a scheme", []string{"--config.file=" + config, "--web.external-url=host/longctx"}, "--web.external-url=host/longctx is not a URL like"},
 		{"external URL with a query", []string{"--config.file=" + config, "--web.external-url=http://host/?a"}, "is not a URL like"},
 		{"external URL with a password", []string{"--config.file=" + config, "--web.external-url=http://u:hunter2@host/"}, "is not a URL like"},

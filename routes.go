@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)             // nothing that a multiplexer takes for a pattern
-	ownPath   = regexp.MustCompile(`^/(-|config|runs|debug/pprof)(/|$)`) // of the other pages
+	plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)                           // nothing that a multiplexer takes for a pattern
+	ownPath   = regexp.MustCompile(`^/(-|config|runs|debug/pprof|favicon[.]ico)(/|$)`) // of the other pages
 )
 
 // routes say where the pages are: a visitor asks for external + "/runs", which arrives as prefix + "/runs". Both are empty

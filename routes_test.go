@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -141,5 +142,27 @@ func checkRedirects(t *testing.T, d daemon, root, prefix string) {
 		if got := response.Header.Get("Location"); response.StatusCode/100 != 3 || got != want {
 			t.Errorf("%s: %s to %q, want %q", from, response.Status, got, want)
 		}
+	}
+}
+
+// TestMetricsPath: metrics cannot have the path of any page that is served.
+func TestMetricsPath(t *testing.T) {
+	source, err := os.ReadFile("routes.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := regexp.MustCompile(`mux\.HandleFunc\("(?:[A-Z]+ )?(/[a-z./-]+)`).FindAllStringSubmatch(string(source), -1)
+	for _, page := range pages {
+		if p := strings.TrimSuffix(page[1], "/"); checkMetricsPath(p) == nil {
+			t.Errorf("metrics may have the path %s", p)
+		}
+	}
+	for _, p := range []string{"/metrics", "/runs2", "/debug/metrics", "/favicon.icon"} {
+		if err := checkMetricsPath(p); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(pages) < 10 {
+		t.Errorf("found only %q", pages)
 	}
 }
