@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ func (c *baselineCommand) named(command string) bool {
 	return slices.Contains([]string{c.pin.FullCommand(), c.unpin.FullCommand(), c.show.FullCommand()}, command)
 }
 
-func (c *baselineCommand) run(command string, stdout io.Writer) error {
+func (c *baselineCommand) run(ctx context.Context, command string, stdout io.Writer) error {
 	length := prober.Rung(0)
 	if c.rung != "" {
 		var err error
@@ -57,7 +58,7 @@ func (c *baselineCommand) run(command string, stdout io.Writer) error {
 		}
 		return c.print(view, length, stdout)
 	}
-	return state.EditPins(c.storage, func(view state.View) error {
+	return state.EditPins(ctx, c.storage, func(view state.View) error {
 		rungs, err := c.chosen(view, length)
 		if err != nil {
 			return err

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,6 +89,21 @@ func TestBaselineCommands(t *testing.T) {
 	if code, _, stderr := exec("baseline", "pin", "--storage.path="+t.TempDir()); code != 1 || !strings.Contains(stderr, "no state is stored here") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("%d %s", code, stderr)
 	}
+	lock, err := os.Open(filepath.Join(dir, "pinned.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // as another command that does not end
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	var stderr strings.Builder
+	if code := run(ended, []string{"baseline", "pin", "--storage.path=" + dir}, io.Discard, &stderr); code != 1 || !strings.Contains(stderr.String(), "pinned.lock is in use") || strings.Count(stderr.String(), "\n") != 1 {
+		t.Errorf("%d %s", code, stderr.String())
+	}
+	lock.Close()
 	if err := os.WriteFile(filepath.Join(dir, "pinned"), []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}

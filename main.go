@@ -83,7 +83,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 	logger, lib := newLogger(logging, stderr)
 	if baseline.named(name) {
-		return baseline.run(name, stdout)
+		return baseline.run(ctx, name, stdout)
 	}
 	switch name {
 	case check.FullCommand():

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -121,13 +122,13 @@ func Look(dir string) (View, error) {
 	return View{Saved: past.Saved, Targets: past.Targets, Pins: pins}, nil
 }
 
-// EditPins changes the pinned baselines of a directory. Whoever else does so waits; a daemon that uses the directory sees the
+// EditPins changes the pinned baselines of a directory. Whoever else does so waits, until ctx ends; a daemon that uses the directory sees the
 // change within seconds. Nothing is changed where edit fails.
-func EditPins(dir string, edit func(View) error) error {
+func EditPins(ctx context.Context, dir string, edit func(View) error) error {
 	if _, err := Look(dir); err != nil {
 		return err
 	}
-	lock, err := acquireWaiting(filepath.Join(dir, pinnedName+".lock"))
+	lock, err := acquireWaiting(ctx, filepath.Join(dir, pinnedName+".lock"))
 	if err != nil {
 		return fmt.Errorf("locking the pinned baselines: %w", err)
 	}
