@@ -22,6 +22,7 @@ import (
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/collector/statuspage"
 	"longctx_exporter/prober"
+	"longctx_exporter/prober/prompt"
 	"longctx_exporter/prober/state"
 )
 
@@ -157,6 +158,7 @@ type fleet struct {
 	pages     *statuspage.Pages
 	second    prober.RunObserver // may be nil
 	store     *state.Store
+	prose     *prompt.Prose // of the prompts of all targets
 	logger    log.Logger
 
 	mu      sync.RWMutex
@@ -184,11 +186,15 @@ func (f *fleet) newMember(t prober.Target) (member, error) {
 		return member{}, err
 	}
 	runner, err := prober.NewRunner(t, poller.NewReader, f.logger)
-	return member{target: t, runner: runner, poller: poller}, err
+	if err != nil {
+		return member{}, err
+	}
+	runner.ShareProse(f.prose)
+	return member{target: t, runner: runner, poller: poller}, nil
 }
 
 func newFleet(series *collector.Collector, pages *statuspage.Pages, second prober.RunObserver, logger log.Logger) *fleet {
-	f := &fleet{series: series, pages: pages, second: second, logger: logger, members: map[string]member{}}
+	f := &fleet{series: series, pages: pages, second: second, prose: prober.NewProse(), logger: logger, members: map[string]member{}}
 	f.scheduler = prober.NewScheduler(nil, f.measure, f, logger)
 	return f
 }

@@ -98,7 +98,7 @@ func (e *execution) prepare(ctx context.Context) error {
 	if e.prompts != nil {
 		return nil
 	}
-	prompts, err := newPromptSource(ctx, e.client, e.facts, e.target.Ladder)
+	prompts, err := newPromptSource(ctx, e.client, e.facts, e.prose, e.target.Ladder)
 	if err != nil {
 		return err
 	}

@@ -25,17 +25,20 @@ type promptSource struct {
 // built is one prompt, ready to send by every leg that shares it.
 type built struct {
 	prompt inference.Prompt
-	text   string  // "" for ids
-	ids    []int32 // nil for text
-	tokens int     // wanted length
-	salt   string  // namespace of the prefix cache
+	text   prompt.Passage  // nil for ids
+	ids    prompt.Sequence // nil for text
+	tokens int             // wanted length
+	salt   string          // namespace of the prefix cache
 }
 
-func newPromptSource(ctx context.Context, c *inference.Client, f inference.Facts, ladder []Rung) (*promptSource, error) {
+// NewProse is the text of all prompts. Runners that share it take less memory.
+func NewProse() *prompt.Prose { return prompt.NewProse(promptSeed) }
+
+func newPromptSource(ctx context.Context, c *inference.Client, f inference.Facts, prose *prompt.Prose, ladder []Rung) (*promptSource, error) {
 	if !f.TokenIDs || !f.Tokenizer {
-		return &promptSource{text: prompt.NewText(promptSeed)}, nil
+		return &promptSource{text: prompt.NewText(prose)}, nil
 	}
-	ids, err := prompt.NewIDs(ctx, c.Tokenize, promptSeed, int(slices.Max(ladder)))
+	ids, err := prompt.NewIDs(ctx, c.Tokenize, prose, int(slices.Max(ladder)))
 	if err != nil {
 		return nil, err
 	}
@@ -51,14 +54,14 @@ func (s *promptSource) build(tokens int, n *needle) (built, error) {
 	}
 	if s.ids == nil {
 		b.text = s.text.Plant(tokens, nonce, n.fact.Sentence, n.depth)
-		b.prompt = inference.TextPrompt(b.text)
+		b.prompt = inference.TextPrompt(b.text...)
 		return b, nil
 	}
 	var err error
 	if b.ids, err = s.ids.Plant(tokens, nonce, n.ids, n.depth); err != nil {
 		return built{}, err
 	}
-	b.prompt = inference.IDPrompt(b.ids)
+	b.prompt = inference.IDPrompt(b.ids...)
 	return b, nil
 }
 
@@ -97,10 +100,10 @@ func bareIDs(ctx context.Context, c *inference.Client, text string) ([]int32, er
 func (s *promptSource) ask(b built, n *needle) built {
 	asked := built{tokens: b.tokens, salt: b.salt}
 	if s.ids == nil {
-		asked.prompt = inference.TextPrompt(b.text + n.fact.Question)
+		asked.prompt = inference.TextPrompt(b.text.Then(n.fact.Question)...)
 		return asked
 	}
-	asked.prompt = inference.IDPrompt(slices.Concat(b.ids, s.question))
+	asked.prompt = inference.IDPrompt(b.ids.Then(s.question)...)
 	asked.tokens += len(s.question)
 	return asked
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-kit/log/level"
 
 	"longctx_exporter/prober/inference"
+	"longctx_exporter/prober/prompt"
 )
 
 // LoadReaderFor makes the load reader of a target once its server is identified; nil where the server offers none.
@@ -35,6 +36,7 @@ type Runner struct {
 	client  *inference.Client
 	newLoad LoadReaderFor
 	logger  log.Logger
+	prose   *prompt.Prose
 
 	facts      inference.Facts // zero until identified
 	identified time.Time       // zero when the server must be asked
@@ -59,8 +61,11 @@ func NewRunner(t Target, load LoadReaderFor, logger log.Logger) (*Runner, error)
 	if err != nil {
 		return nil, fmt.Errorf("target %q: %w", t.Name, err)
 	}
-	return &Runner{target: t, client: client, newLoad: load, logger: logger, memory: newMemory()}, nil
+	return &Runner{target: t, client: client, newLoad: load, logger: logger, prose: NewProse(), memory: newMemory()}, nil
 }
+
+// ShareProse makes the prompts of the runner of prose that other runners use too. It must come before the first run.
+func (r *Runner) ShareProse(p *prompt.Prose) { r.prose = p }
 
 // Identify asks the server what it is. Run does so itself when that has not been done; calling it again looks anew.
 func (r *Runner) Identify(ctx context.Context) (inference.Facts, error) {

@@ -53,7 +53,7 @@ func failure(t *testing.T, err error) *Error {
 	return e
 }
 
-var ids, words = IDPrompt([]int32{1, 300, 163583}), TextPrompt("a \"b\"\n")
+var ids, words = IDPrompt("1", "300,163583"), TextPrompt("a ", "\"b\"\n")
 
 // requests are legs, and the bodies that they become.
 var requests = map[string]struct {

@@ -1,51 +1,70 @@
 package inference
 
 import (
+	"bytes"
 	"encoding/json"
-	"strconv"
+	"errors"
+	"io"
+	"strings"
+	"unique"
 )
 
-// Prompt is a prompt as it stands in a request body: a JSON array of token ids or a JSON string, marshalled once and shared
-// by every leg that sends it.
+// Prompt is a prompt as it stands in a request body: a JSON array of token ids or a JSON string, marshalled once, in parts. Every
+// leg that sends it shares them, and so do the prompts of other targets: in one piece each, the longest ones of a fleet would
+// take most of its memory.
 type Prompt struct {
-	json []byte
-	text bool
+	json   []string
+	shared []unique.Handle[string] // what keeps the parts of a text shared
+	text   bool
 }
 
-// IDPrompt is a prompt of token ids.
-func IDPrompt(ids []int32) Prompt {
-	size := 2 + len(ids) // brackets, commas
-	for _, id := range ids {
-		size += digits(id)
-	}
-	b := make([]byte, 0, size)
-	b = append(b, '[')
-	for i, id := range ids {
+// IDPrompt is a prompt of token ids: lists of decimal numbers with commas between them, none of which is empty.
+func IDPrompt(lists ...string) Prompt {
+	p := Prompt{json: []string{"["}}
+	for i, list := range lists {
 		if i > 0 {
-			b = append(b, ',')
+			p.json = append(p.json, ",")
 		}
-		b = strconv.AppendInt(b, int64(id), 10)
+		p.json = append(p.json, list)
 	}
-	return Prompt{json: append(b, ']')}
+	p.json = append(p.json, "]")
+	return p
 }
 
-// TextPrompt is a prompt of text. Bytes that are not UTF-8 become U+FFFD.
-func TextPrompt(text string) Prompt {
-	b, err := json.Marshal(text)
-	if err != nil { // a string always marshals
-		b = []byte(`""`)
+// TextPrompt is a prompt of text, in parts of whole characters. Bytes that are not UTF-8 become U+FFFD.
+func TextPrompt(parts ...string) Prompt {
+	p := Prompt{json: []string{`"`}, text: true}
+	for _, part := range parts {
+		quoted, err := json.Marshal(part)
+		if err != nil { // a string always marshals
+			continue
+		}
+		shared := unique.Make(string(quoted[1 : len(quoted)-1]))
+		p.shared = append(p.shared, shared)
+		p.json = append(p.json, shared.Value())
 	}
-	return Prompt{json: b, text: true}
+	p.json = append(p.json, `"`)
+	return p
 }
 
-// digits is the length of id as a decimal number.
-func digits(id int32) int {
-	n, v := 1, int64(id)
-	if v < 0 {
-		n, v = 2, -v
+// body reads the prompt between what stands before and after it, and says how long all of it is.
+func (p Prompt) body(head, tail []byte) (io.Reader, int64) {
+	readers := []io.Reader{bytes.NewReader(head)}
+	size := len(head) + len(tail)
+	for _, part := range p.json {
+		readers = append(readers, strings.NewReader(part))
+		size += len(part)
 	}
-	for power := int64(10); v >= power; power *= 10 {
-		n++
+	return whole{io.MultiReader(append(readers, bytes.NewReader(tail))...)}, int64(size)
+}
+
+// whole fills what it is given to read into: every read is a packet, and some parts of a prompt are a single byte.
+type whole struct{ parts io.Reader }
+
+func (w whole) Read(to []byte) (int, error) {
+	n, err := io.ReadFull(w.parts, to)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
 	}
-	return n
+	return n, err
 }

@@ -105,14 +105,14 @@ func dropped(name string, refused map[string]string) bool {
 	return ok && to == ""
 }
 
-// body streams the frame around the shared bytes of the prompt, and says how long it is.
+// body streams the frame around the prompt, and says how long it is.
 func (l legRequest) body(p Prompt, refused map[string]string) (io.Reader, int64, error) {
 	head, tail, err := l.frame(refused)
 	if err != nil {
 		return nil, 0, err
 	}
-	size := int64(len(head) + len(p.json) + len(tail))
-	return io.MultiReader(bytes.NewReader(head), bytes.NewReader(p.json), bytes.NewReader(tail)), size, nil
+	body, size := p.body(head, tail)
+	return body, size, nil
 }
 
 // refusal finds the optional field that a refused request owes its refusal to: its name and, where the server wants another

@@ -1,12 +1,14 @@
 package inference
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
+	"strconv"
 )
 
 // Tokenize gives the ids of text by the server's own tokenizer, without special tokens, and the id of the beginning-of-sequence token
@@ -74,28 +76,49 @@ func (c *Client) tokens(ctx context.Context, d dialect, s session, text string, 
 		return nil, err
 	}
 	var answer struct {
-		Tokens   []json.Number `json:"tokens"`
-		InputIDs []json.Number `json:"input_ids"`
+		Tokens   tokenIDs `json:"tokens"`
+		InputIDs tokenIDs `json:"input_ids"`
 	}
 	err = json.Unmarshal(page, &answer)
 	if answer.Tokens == nil {
 		answer.Tokens = answer.InputIDs
 	}
+	if alien := alienID(""); errors.As(err, &alien) {
+		return nil, &Error{Class: Protocol, Status: 200, Message: path + " answered " + alien.Error()}
+	}
 	if err != nil || answer.Tokens == nil {
 		return nil, &Error{Class: Protocol, Status: 200, Message: path + " answered no list of token ids", Err: err}
 	}
-	return narrowed(path, answer.Tokens)
+	return answer.Tokens, nil
 }
 
-// narrowed turns ids into 32 bits. Some look-alikes of servers have ids that are hashes, beyond any vocabulary.
-func narrowed(path string, tokens []json.Number) ([]int32, error) {
-	ids := make([]int32, len(tokens))
-	for i, t := range tokens {
-		n, err := t.Int64()
-		if err != nil || n < 0 || n > math.MaxInt32 {
-			return nil, &Error{Class: Protocol, Status: 200, Message: fmt.Sprintf("%s answered the token id %.24s, which no vocabulary has: use prompts of text", path, t)}
-		}
-		ids[i] = int32(n)
+// tokenIDs are decoded by hand: a long list as numbers of encoding/json takes ten times its memory.
+type tokenIDs []int32
+
+// alienID is what stands in place of a token id. Some look-alikes of servers have ids that are hashes, beyond any vocabulary.
+type alienID string
+
+func (a alienID) Error() string {
+	return fmt.Sprintf("the token id %.24s, which no vocabulary has: use prompts of text", string(a))
+}
+
+func (t *tokenIDs) UnmarshalJSON(list []byte) error {
+	list, ok := bytes.CutPrefix(list, []byte("["))
+	if !ok {
+		return nil // something else is no list
 	}
-	return ids, nil
+	list = bytes.TrimSpace(bytes.TrimSuffix(list, []byte("]")))
+	*t = make(tokenIDs, 0, bytes.Count(list, []byte(","))+1)
+	if len(list) == 0 {
+		return nil
+	}
+	for id := range bytes.SplitSeq(list, []byte(",")) {
+		id = bytes.TrimSpace(id)
+		n, err := strconv.ParseUint(string(id), 10, 31)
+		if err != nil {
+			return alienID(id)
+		}
+		*t = append(*t, int32(n))
+	}
+	return nil
 }

@@ -34,17 +34,17 @@ func TestNewFact(t *testing.T) {
 
 func TestPlantInText(t *testing.T) {
 	f := NewFact(7)
-	b := NewText(1)
-	end := b.Build(65536, 1)
+	b := NewText(NewProse(1))
+	end := b.Build(65536, 1).String()
 	end = end[len(end)-3*commonEnd:] // a token is more than three bytes
 	places := map[float64]int{}
 	for _, depth := range []float64{0, 0.5, 1} {
-		text := b.Plant(65536, 2, f.Sentence, depth)
+		text := b.Plant(65536, 2, f.Sentence, depth).String()
 		places[depth] = strings.Index(text, f.Sentence)
 		if before := text[:max(0, places[depth])]; places[depth] < 0 || !strings.HasSuffix(before, "\n\n") || !strings.HasSuffix(text, end) {
 			t.Errorf("depth %v: at %d of %d", depth, places[depth], len(text))
 		}
-		if got, want := weigh(text), weigh(b.Build(65536, 2)); got < want-70 || got > want+70 {
+		if got, want := weigh(text), weigh(b.Build(65536, 2).String()); got < want-70 || got > want+70 {
 			t.Errorf("depth %v: weight %v, without the fact %v", depth, got, want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestPlantInText(t *testing.T) {
 		t.Errorf("places %v", places)
 	}
 	for _, tokens := range []int{1024, 4096} {
-		if text := b.Plant(tokens, 2, f.Sentence, 1); strings.Index(text, f.Sentence) > 100 {
+		if text := b.Plant(tokens, 2, f.Sentence, 1).String(); strings.Index(text, f.Sentence) > 100 {
 			t.Errorf("%d tokens: the fact stands within the common end", tokens)
 		}
 	}
@@ -64,10 +64,11 @@ func TestPlantInIDs(t *testing.T) {
 	for _, tokens := range []int{1024, 4096, 16384, 65536} {
 		plain := build(t, b, tokens, 2)
 		for _, depth := range []float64{0, 0.5, 1} {
-			ids, err := b.Plant(tokens, 2, fact, depth)
+			planted, err := b.Plant(tokens, 2, fact, depth)
 			if err != nil {
 				t.Fatal(err)
 			}
+			ids := written(t, planted)
 			at := slices.Index(ids, -1)
 			want := 9 + int(depth*float64(max(0, tokens-12-commonEnd)))
 			if len(ids) != tokens || at != want || !slices.Equal(ids[at:at+3], fact) {

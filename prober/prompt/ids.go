@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strings"
+	"unique"
 )
 
 // Tokenizer gives the ids of text by the server's own tokenizer, without special tokens, and the id of the
@@ -25,75 +24,59 @@ const (
 
 // IDs makes prompts of token ids. It is safe for concurrent use.
 type IDs struct {
-	bos   int32
-	drawn []int32  // the different ids of the text, ascending
-	text  []uint16 // the end of the text, as indices of drawn: a program keeps as many texts as it has targets
+	bos    int32
+	drawn  []int32 // the different ids of the text
+	pieces []piece // of the end of the text
+	total  int     // ids in them
 }
 
-// NewIDs tokenises as much of the seed's prose as a prompt of longest tokens needs, piece by piece from its end.
-func NewIDs(ctx context.Context, tokenize Tokenizer, seed uint64, longest int) (*IDs, error) {
+// piece is a part of the text as it is sent. Targets with one tokenizer share it.
+type piece struct {
+	list unique.Handle[string]
+	ids  int
+}
+
+// NewIDs tokenises as much prose as a prompt of longest tokens needs, piece by piece from its end.
+func NewIDs(ctx context.Context, tokenize Tokenizer, prose *Prose, longest int) (*IDs, error) {
 	b := &IDs{bos: -1}
 	longest = max(longest, leastIDs)
-	var pieces [][]int32
-	w := newWriter(seed)
+	seen := map[int32]bool{}
 	text := "" // not tokenised yet; grows at its front
-	blocks, have, used := 0, 0, 0
-	for have < longest {
+	blocks, used := 0, 0
+	for b.total < longest {
 		size := firstPiece
-		if have > 0 {
-			size = min(pieceSize, (longest-have)*used/have*21/20+512)
+		if b.total > 0 {
+			size = min(pieceSize, (longest-b.total)*used/b.total*21/20+512)
 		}
 		for ; len(text) < size; blocks++ {
-			text = w.block(blocks) + text
+			text = prose.block(blocks).text + text
 		}
 		rest := paragraphBefore(text, len(text)-size)
-		piece := text[rest:]
-		ids, bos, err := tokenize(ctx, piece)
+		end := text[rest:]
+		ids, bos, err := tokenize(ctx, end)
 		if err != nil {
-			return nil, fmt.Errorf("tokenising %d bytes of prompt text: %w", len(piece), err)
+			return nil, fmt.Errorf("tokenising %d bytes of prompt text: %w", len(end), err)
 		}
 		if len(ids) > 0 && ids[0] == bos {
 			ids = ids[1:]
 		}
-		if err := plausible(ids, piece); err != nil {
+		if err := plausible(ids, end); err != nil {
 			return nil, fmt.Errorf("tokenising prompt text: %w", err)
 		}
+		for _, id := range ids {
+			if !seen[id] {
+				seen[id] = true
+				b.drawn = append(b.drawn, id)
+			}
+		}
 		b.bos = bos
-		pieces = append(pieces, ids)
-		have += len(ids)
-		used += len(piece)
+		b.pieces = append(b.pieces, piece{unique.Make(listOf(ids)), len(ids)})
+		b.total += len(ids)
+		used += len(end)
 		text = text[:rest]
 	}
-	slices.Reverse(pieces)
-	var err error
-	if b.drawn, b.text, err = condense(pieces, have); err != nil {
-		return nil, fmt.Errorf("tokenising prompt text: %w", err)
-	}
+	slices.Reverse(b.pieces)
 	return b, nil
-}
-
-// condense gives the different ids of the pieces, ascending, and all total of them as indices of those.
-func condense(pieces [][]int32, total int) (drawn []int32, text []uint16, err error) {
-	index := map[int32]uint16{}
-	for _, piece := range pieces {
-		for _, id := range piece {
-			index[id] = 0
-		}
-	}
-	if len(index) > math.MaxUint16+1 {
-		return nil, nil, fmt.Errorf("the server's tokenizer returned %d different ids for prose of a few thousand words", len(index))
-	}
-	drawn = slices.Sorted(maps.Keys(index))
-	for i, id := range drawn {
-		index[id] = uint16(i)
-	}
-	text = make([]uint16, 0, total)
-	for _, piece := range pieces {
-		for _, id := range piece {
-			text = append(text, index[id])
-		}
-	}
-	return drawn, text, nil
 }
 
 // paragraphBefore is where the last paragraph that begins at or before i begins.
@@ -115,54 +98,70 @@ func plausible(ids []int32, text string) error {
 	if low := slices.Min(ids); low < 0 {
 		return fmt.Errorf("the server's tokenizer returned the negative id %d", low)
 	}
-	if n := len(slices.Compact(slices.Sorted(slices.Values(ids)))); n < min(leastVaried, len(text)/100) {
+	different := map[int32]bool{}
+	for _, id := range ids {
+		if different[id] = true; len(different) == leastVaried {
+			return nil
+		}
+	}
+	if n := len(different); n < min(leastVaried, len(text)/100) {
 		return fmt.Errorf("the server's tokenizer returned only %d different ids for %d bytes of prose", n, len(text))
 	}
 	return nil
 }
 
 // Longest is the longest prompt that Build makes, in tokens.
-func (b *IDs) Longest() int { return len(b.text) }
+func (b *IDs) Longest() int { return b.total }
 
 // Build makes a prompt of exactly the given number of tokens: the beginning-of-sequence token where the server puts one,
 // eight ids that the nonce draws from those of the text, and the end of the text. Prompts of different nonces have nothing but
 // the former in common at their beginning, so no prefix cache serves one with the other; prompts of one length end alike. The
 // nonce's ids are plain text, since special ones mean things to servers.
-func (b *IDs) Build(tokens int, nonce uint64) ([]int32, error) {
+func (b *IDs) Build(tokens int, nonce uint64) (Sequence, error) {
 	return b.Plant(tokens, nonce, nil, 0)
 }
 
 // Plant makes the prompt of Build with a fact's ids at a depth from 0, right behind the nonce, to 1, before the end that all
 // prompts share. Its length is that of Build: the fact takes the place of as much text.
-func (b *IDs) Plant(tokens int, nonce uint64, fact []int32, depth float64) ([]int32, error) {
-	if tokens < leastIDs || tokens > len(b.text) {
-		return nil, fmt.Errorf("a prompt of %d tokens is outside of %d to %d, what the prompt text allows", tokens, leastIDs, len(b.text))
+func (b *IDs) Plant(tokens int, nonce uint64, fact []int32, depth float64) (Sequence, error) {
+	if tokens < leastIDs || tokens > b.total {
+		return nil, fmt.Errorf("a prompt of %d tokens is outside of %d to %d, what the prompt text allows", tokens, leastIDs, b.total)
 	}
-	prompt := make([]int32, 0, tokens)
+	head := make([]int32, 0, 1+nonceIDs)
 	if b.bos >= 0 {
-		prompt = append(prompt, b.bos)
+		head = append(head, b.bos)
 	}
 	// Digits of the scrambled nonce in base n, so that with n ≥ 256 different nonces never give the same eight ids.
 	n := uint64(len(b.drawn))
 	for x, i := scramble(nonce), 0; i < nonceIDs; i++ {
-		prompt = append(prompt, b.drawn[x%n])
+		head = append(head, b.drawn[x%n])
 		x /= n
 	}
-	rest := tokens - len(prompt) - len(fact)
+	rest := tokens - len(head) - len(fact)
 	if rest < len(fact) {
 		return nil, fmt.Errorf("a fact of %d tokens does not fit a prompt of %d", len(fact), tokens)
 	}
-	text := b.text[len(b.text)-rest:]
 	at := int(depth * float64(max(0, rest-commonEnd)))
-	prompt = append(b.appendText(prompt, text[:at]), fact...)
-	return b.appendText(prompt, text[at:]), nil
+	return slices.Concat(Sequence{}.Then(head), b.text(rest, rest-at), Sequence{}.Then(fact), b.text(rest-at, 0)), nil
 }
 
-func (b *IDs) appendText(prompt []int32, text []uint16) []int32 {
-	for _, i := range text {
-		prompt = append(prompt, b.drawn[i])
+// text is the text from so many ids before its end to so many before its end.
+func (b *IDs) text(from, to int) Sequence {
+	var s Sequence
+	left := b.total // ids from the beginning of the piece to the end of the text
+	for _, p := range b.pieces {
+		first, last := max(0, left-from), min(p.ids, left-to)
+		left -= p.ids
+		if first >= last {
+			continue
+		}
+		list := p.list.Value()
+		if last < p.ids {
+			list = list[:place(list, last)-1]
+		}
+		s = append(s, list[place(list, first):])
 	}
-	return prompt
+	return s
 }
 
 // scramble spreads nonces, which may be consecutive, over all of 64 bits, one to one (the finaliser of splitmix64).

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"hash/fnv"
 	"slices"
@@ -34,12 +35,22 @@ func (f *fakeTokenizer) tokenize(_ context.Context, text string) ([]int32, int32
 
 func build(t *testing.T, b *IDs, tokens int, nonce uint64) []int32 {
 	t.Helper()
-	ids, err := b.Build(tokens, nonce)
+	s, err := b.Build(tokens, nonce)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ids := written(t, s)
 	if len(ids) != tokens {
 		t.Fatalf("Build(%d) gave %d ids", tokens, len(ids))
+	}
+	return ids
+}
+
+// written is a sequence as ids.
+func written(t testing.TB, s Sequence) (ids []int32) {
+	t.Helper()
+	if err := json.Unmarshal([]byte("["+strings.Join(s, ",")+"]"), &ids); err != nil {
+		t.Fatal(err)
 	}
 	return ids
 }
@@ -47,7 +58,7 @@ func build(t *testing.T, b *IDs, tokens int, nonce uint64) []int32 {
 func newIDs(t testing.TB, longest int) (*IDs, *fakeTokenizer) {
 	t.Helper()
 	f := &fakeTokenizer{}
-	b, err := NewIDs(context.Background(), f.tokenize, 1, longest)
+	b, err := NewIDs(context.Background(), f.tokenize, NewProse(1), longest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +96,7 @@ func TestIDsWithoutBOS(t *testing.T) {
 	b, err := NewIDs(context.Background(), func(ctx context.Context, text string) ([]int32, int32, error) {
 		ids, _, err := f.tokenize(ctx, text)
 		return ids, -1, err
-	}, 1, 1000)
+	}, NewProse(1), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +110,7 @@ func TestIDsDropBOSThatTheTokenizerAdds(t *testing.T) {
 	b, err := NewIDs(context.Background(), func(ctx context.Context, text string) ([]int32, int32, error) {
 		ids, bos, err := f.tokenize(ctx, text)
 		return append([]int32{bos}, ids...), bos, err
-	}, 1, 50_000)
+	}, NewProse(1), 50_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +124,8 @@ func TestIDsNonces(t *testing.T) {
 	const n = 20_000
 	seen, first := map[[nonceIDs]int32]bool{}, map[int32]int{}
 	text := map[int32]bool{}
-	for _, i := range b.text {
-		text[b.drawn[i]] = true
+	for _, id := range written(t, b.text(b.total, 0)) {
+		text[id] = true
 	}
 	for nonce := range uint64(n) {
 		ids := build(t, b, 64, nonce)
@@ -181,7 +192,7 @@ func TestIDsRefuseNonsense(t *testing.T) {
 			b, err := NewIDs(context.Background(), func(context.Context, string) ([]int32, int32, error) {
 				calls++
 				return test.ids, bosID, test.err
-			}, 1, 100_000)
+			}, NewProse(1), 100_000)
 			if b != nil || err == nil || !strings.Contains(err.Error(), test.want) || calls != 1 {
 				t.Errorf("got %v after %d calls, want one with %q", err, calls, test.want)
 			}
@@ -192,31 +203,36 @@ func TestIDsRefuseNonsense(t *testing.T) {
 	}
 }
 
-func TestCondense(t *testing.T) {
-	all := func(n int) []int32 {
-		ids := make([]int32, n)
-		for i := range ids {
-			ids[i] = int32(i) * 3
+// TestIDsAreShared keeps one text for all targets with one tokenizer.
+func TestIDsAreShared(t *testing.T) {
+	a, _ := newIDs(t, 60_000)
+	b, _ := newIDs(t, 60_000)
+	if !slices.Equal(a.pieces, b.pieces) {
+		t.Error("two texts by one tokenizer are kept apart")
+	}
+}
+
+// TestIDsText cuts the text at every place within its last pieces.
+func TestIDsText(t *testing.T) {
+	b, _ := newIDs(t, 30_000)
+	all := written(t, b.text(b.total, 0))
+	if len(all) != b.total {
+		t.Fatalf("%d ids of %d", len(all), b.total)
+	}
+	for from := 0; from <= b.total; from += 997 {
+		for to := 0; to <= from; to += 1499 {
+			if got := written(t, b.text(from, to)); !slices.Equal(got, all[b.total-from:b.total-to]) {
+				t.Fatalf("%d ids from %d to %d before the end", len(got), from, to)
+			}
 		}
-		return ids
-	}
-	drawn, text, err := condense([][]int32{{7, 9}, {9, 7, 2}}, 5)
-	if err != nil || !slices.Equal(drawn, []int32{2, 7, 9}) || !slices.Equal(text, []uint16{1, 2, 2, 1, 0}) {
-		t.Errorf("%v %v %v", drawn, text, err)
-	}
-	if drawn, text, err := condense([][]int32{all(65536)}, 65536); err != nil || drawn[text[65535]] != 3*65535 {
-		t.Error(err)
-	}
-	if _, _, err := condense([][]int32{all(65537)}, 65537); err == nil {
-		t.Error("more different ids than an index tells apart")
 	}
 }
 
 func TestIDsRefuseLengths(t *testing.T) {
 	b, _ := newIDs(t, 2000)
 	for _, tokens := range []int{-1, 0, leastIDs - 1, b.Longest() + 1} {
-		if ids, err := b.Build(tokens, 1); err == nil {
-			t.Errorf("Build(%d) gave %d ids and no error", tokens, len(ids))
+		if s, err := b.Build(tokens, 1); err == nil {
+			t.Errorf("Build(%d) gave %d parts and no error", tokens, len(s))
 		}
 	}
 }

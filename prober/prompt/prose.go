@@ -4,10 +4,44 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // blockSize is how much prose one seeded block holds, in bytes, before its last paragraph ends.
 const blockSize = 32 << 10
+
+// Prose is the text that prompts are made of, written as far as one of them needed it. Targets share it: each would write and keep
+// a megabyte of its own. It is safe for concurrent use.
+type Prose struct {
+	seed uint64
+
+	mu     sync.Mutex
+	writer *writer // nil until there is something to write
+	blocks []block // the end of the text first
+}
+
+// block is a piece of prose and its weight.
+type block struct {
+	text   string
+	weight float64
+}
+
+// NewProse is the prose of a seed.
+func NewProse(seed uint64) *Prose { return &Prose{seed: seed} }
+
+// block is block i of the prose.
+func (p *Prose) block(i int) block {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i >= len(p.blocks) {
+		if p.writer == nil {
+			p.writer = newWriter(p.seed)
+		}
+		text := p.writer.block(len(p.blocks))
+		p.blocks = append(p.blocks, block{text, weigh(text)})
+	}
+	return p.blocks[i]
+}
 
 // writer writes varied English prose in plain ASCII by a compiled grammar, the same for the same seed. Block 0 is the end of the
 // text, block 1 stands before it, and so on: models accept drafts by what they read last, so prompts of every length must

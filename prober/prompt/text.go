@@ -20,42 +20,35 @@ const (
 // Text makes text prompts for servers that take no token ids. It learns their length from what the server counts. It is not
 // safe for concurrent use.
 type Text struct {
-	seed     uint64
-	blocks   []block // written so far, the end of the text first
+	prose    *Prose
 	observed []observation
-}
-
-// block is a piece of prose and its weight.
-type block struct {
-	text   string
-	weight float64
 }
 
 // observation is what the server counted for a prompt: tokens is the whole of it, weight that of its prose.
 type observation struct{ weight, tokens float64 }
 
-// NewText makes text prompts of the seed's prose.
-func NewText(seed uint64) *Text { return &Text{seed: seed} }
+// NewText makes text prompts of prose.
+func NewText(prose *Prose) *Text { return &Text{prose: prose} }
 
 // Build makes a prompt of about the given number of tokens, as near as the observations so far allow: a line of eight words
 // that the nonce picks, and the end of the prose, from the beginning of a sentence where that is near enough. Different nonces give
 // different lines.
-func (b *Text) Build(tokens int, nonce uint64) string { return b.Plant(tokens, nonce, "", 0) }
+func (b *Text) Build(tokens int, nonce uint64) Passage { return b.Plant(tokens, nonce, "", 0) }
 
 // Plant makes the prompt of Build with a fact, which ends in an empty line, between two paragraphs: at a depth from 0, right
 // behind the nonce, to 1, before the end that all prompts share. The fact takes the place of as much prose.
-func (b *Text) Plant(tokens int, nonce uint64, fact string, depth float64) string {
-	prose := b.prose(b.weightFor(float64(tokens))-weigh(fact), float64(tokens)/1000)
-	before := len(prose) - int(float64(len(prose))*min(1, commonEnd/float64(tokens)))
-	at := paragraphBefore(prose, int(depth*float64(before)))
-	return nonceLine(nonce) + prose[:at] + fact + prose[at:]
+func (b *Text) Plant(tokens int, nonce uint64, fact string, depth float64) Passage {
+	prose := b.end(b.weightFor(float64(tokens))-weigh(fact), float64(tokens)/1000)
+	size := prose.size()
+	before := size - int(float64(size)*min(1, commonEnd/float64(tokens)))
+	return slices.Concat(Passage{nonceLine(nonce)}, prose.plant(fact, int(depth*float64(before))))
 }
 
-// prose is the end of the text with the wanted weight, cut at a sentence where one begins within the tolerance.
-func (b *Text) prose(want, tolerance float64) string {
-	var parts []string
+// end is the end of the prose with the wanted weight, cut at a sentence where one begins within the tolerance.
+func (b *Text) end(want, tolerance float64) Passage {
+	var parts Passage
 	for i := 0; ; i++ {
-		block := b.block(i)
+		block := b.prose.block(i)
 		if block.weight >= want {
 			parts = append(parts, block.text[cut(block.text, want, tolerance):])
 			break
@@ -64,16 +57,7 @@ func (b *Text) prose(want, tolerance float64) string {
 		parts = append(parts, block.text)
 	}
 	slices.Reverse(parts)
-	return strings.Join(parts, "")
-}
-
-// block is block i of the prose. Blocks are kept: writing them takes longer than all else.
-func (b *Text) block(i int) block {
-	if i == len(b.blocks) {
-		text := newWriter(b.seed).block(i)
-		b.blocks = append(b.blocks, block{text, weigh(text)})
-	}
-	return b.blocks[i]
+	return parts
 }
 
 // nonceLine is eight short words, one for each byte of the scrambled nonce.
@@ -91,12 +75,14 @@ func nonceLine(nonce uint64) string {
 
 // Observe learns how many tokens the server counted for a prompt that Build made. Counts of prompts that the server cut short
 // must be kept from it.
-func (b *Text) Observe(text string, counted int) {
-	_, prose, ok := strings.Cut(text, ".\n\n")
-	if !ok || counted < 1 {
+func (b *Text) Observe(prompt Passage, counted int) {
+	if len(prompt) == 0 || counted < 1 {
 		return
 	}
-	o := observation{weight: weigh(prose), tokens: float64(counted)}
+	o := observation{tokens: float64(counted)}
+	for _, part := range prompt[1:] { // the first is the nonce's line
+		o.weight += weigh(part)
+	}
 	var kept []observation
 	for _, old := range b.observed {
 		if math.Abs(old.weight-o.weight) > near*o.weight {

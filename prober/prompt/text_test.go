@@ -48,10 +48,10 @@ func eachCounter(t *testing.T, test func(t *testing.T, seed uint64, f fakeCounte
 func TestTextNextRungAfterOneObservation(t *testing.T) {
 	worst, builds, wide := 0.0, 0, 0
 	eachCounter(t, func(t *testing.T, seed uint64, f fakeCounter) {
-		b := NewText(seed)
+		b := NewText(NewProse(seed))
 		first := b.Build(1024, 1)
-		b.Observe(first, f.count(first))
-		got := off(f.count(b.Build(2048, 2)), 2048)
+		b.Observe(first, f.count(first.String()))
+		got := off(f.count(b.Build(2048, 2).String()), 2048)
 		worst = max(worst, got)
 		builds++
 		if got > 0.02 {
@@ -71,12 +71,12 @@ func TestTextNextRungAfterOneObservation(t *testing.T) {
 func TestTextNextRungAfterWarmUp(t *testing.T) {
 	squares, builds := 0.0, 0.0
 	eachCounter(t, func(t *testing.T, seed uint64, f fakeCounter) {
-		b := NewText(seed)
+		b := NewText(NewProse(seed))
 		for _, tokens := range []int{64, 1024} {
 			text := b.Build(tokens, uint64(tokens))
-			b.Observe(text, f.count(text))
+			b.Observe(text, f.count(text.String()))
 		}
-		got := off(f.count(b.Build(2048, 2)), 2048)
+		got := off(f.count(b.Build(2048, 2).String()), 2048)
 		squares += got * got
 		builds++
 		if got > 0.03 {
@@ -97,15 +97,15 @@ func TestTextTwoObservationsSuffice(t *testing.T) {
 			if rung > 8192 && seed > 0 {
 				continue
 			}
-			b := NewText(seed)
+			b := NewText(NewProse(seed))
 			for nonce := range uint64(2) {
 				text := b.Build(rung, nonce)
-				b.Observe(text, f.count(text))
+				b.Observe(text, f.count(text.String()))
 			}
 			if !b.Exact(rung) {
 				t.Errorf("seed %d: %d is not exact after two observations", seed, rung)
 			}
-			got := off(f.count(b.Build(rung, 77)), rung)
+			got := off(f.count(b.Build(rung, 77).String()), rung)
 			worst[rung] = max(worst[rung], got)
 			if got > 0.005 {
 				t.Errorf("seed %d: %d is off by %.2f %% after two observations", seed, rung, 100*got)
@@ -123,12 +123,12 @@ func TestTextExactIsTrue(t *testing.T) {
 		if seed > 0 || f.overhead%20 > 0 {
 			return
 		}
-		b := NewText(seed)
+		b := NewText(NewProse(seed))
 		for round := range 3 {
 			for i, rung := range ladder {
 				exact := b.Exact(rung)
 				text := b.Build(rung, uint64(round*100+i))
-				got := off(f.count(text), rung)
+				got := off(f.count(text.String()), rung)
 				switch {
 				case exact && got > 0.005:
 					t.Errorf("round %d: %d is off by %.2f %% though exact", round, rung, 100*got)
@@ -137,7 +137,7 @@ func TestTextExactIsTrue(t *testing.T) {
 				case i > 0 && got > 0.02:
 					t.Errorf("round %d: %d is off by %.2f %%", round, rung, 100*got)
 				}
-				b.Observe(text, f.count(text))
+				b.Observe(text, f.count(text.String()))
 				builds++
 			}
 		}
@@ -146,10 +146,10 @@ func TestTextExactIsTrue(t *testing.T) {
 }
 
 func TestTextForgetsAnotherTokenizer(t *testing.T) {
-	b := NewText(1)
+	b := NewText(NewProse(1))
 	observe := func(f fakeCounter, rung int, nonce uint64) {
 		text := b.Build(rung, nonce)
-		b.Observe(text, f.count(text))
+		b.Observe(text, f.count(text.String()))
 	}
 	for nonce := range uint64(3) {
 		observe(fakeCounter{1.1, 0}, 8192, nonce)
@@ -164,16 +164,16 @@ func TestTextForgetsAnotherTokenizer(t *testing.T) {
 		t.Error("still exact after the server's tokenizer changed")
 	}
 	observe(now, 8192, 11)
-	if got := off(now.count(b.Build(8192, 12)), 8192); got > 0.005 {
+	if got := off(now.count(b.Build(8192, 12).String()), 8192); got > 0.005 {
 		t.Errorf("off by %.2f %% after the tokenizer changed", 100*got)
 	}
 }
 
 func TestTextEndsAlikeAndBeginsApart(t *testing.T) {
-	b := NewText(1)
-	long := b.Build(131072, 0)
+	b := NewText(NewProse(1))
+	long := b.Build(131072, 0).String()
 	for _, tokens := range []int{8192, 16384, 65536} {
-		text := b.Build(tokens, 5)
+		text := b.Build(tokens, 5).String()
 		if end := long[len(long)-20_000:]; !strings.HasSuffix(text, end) {
 			t.Errorf("%d: the last 20 kB differ from those of the longest prompt", tokens)
 		}
@@ -203,10 +203,10 @@ func TestTextEndsAlikeAndBeginsApart(t *testing.T) {
 }
 
 func TestTextBeginsWithASentence(t *testing.T) {
-	b := NewText(2)
+	b := NewText(NewProse(2))
 	whole := 0
 	for i := range 40 {
-		_, prose, _ := strings.Cut(b.Build(30_000+977*i, 1), ".\n\n")
+		_, prose, _ := strings.Cut(b.Build(30_000+977*i, 1).String(), ".\n\n")
 		if c := prose[0]; c >= 'A' && c <= 'Z' || c == '"' {
 			whole++
 		}
@@ -218,29 +218,29 @@ func TestTextBeginsWithASentence(t *testing.T) {
 }
 
 func TestTextSurvivesOddities(t *testing.T) {
-	b := NewText(1)
-	for _, text := range []string{"", "nothing of ours", "Able acid.\n\n", ".\n\n."} {
+	b := NewText(NewProse(1))
+	for _, text := range []Passage{nil, {""}, {"nothing of ours"}, {"Able acid.\n\n", ""}, {"", "."}} {
 		b.Observe(text, 1)
 		b.Observe(text, 0)
 		b.Observe(text, -5)
 		b.Observe(text, 1<<40)
 	}
 	for _, tokens := range []int{-5, 0, 1, 10, 16, 64, 1024} {
-		b := NewText(1)
-		if text := b.Build(tokens, 1); len(text) == 0 || len(text) > 100+10*max(tokens, 0) {
+		b := NewText(NewProse(1))
+		if text := b.Build(tokens, 1).String(); len(text) == 0 || len(text) > 100+10*max(tokens, 0) {
 			t.Errorf("Build(%d) has %d bytes", tokens, len(text))
 		}
 	}
-	if b := NewText(1); b.Exact(1024) {
+	if b := NewText(NewProse(1)); b.Exact(1024) {
 		t.Error("exact before anything was counted")
 	}
 }
 
 func TestTextKeepsFewObservations(t *testing.T) {
-	b := NewText(1)
+	b := NewText(NewProse(1))
 	for nonce := range uint64(200) {
 		text := b.Build(1024, nonce)
-		b.Observe(text, fakeCounter{1.3, 10}.count(text)+int(nonce%5))
+		b.Observe(text, fakeCounter{1.3, 10}.count(text.String())+int(nonce%5))
 	}
 	if n := len(b.observed); n > 5 {
 		t.Errorf("%d observations kept of one rung", n)
@@ -248,7 +248,7 @@ func TestTextKeepsFewObservations(t *testing.T) {
 }
 
 func BenchmarkTextBuild192k(b *testing.B) {
-	p := NewText(1)
+	p := NewText(NewProse(1))
 	nonce := uint64(0)
 	for b.Loop() {
 		nonce++
