@@ -235,7 +235,7 @@ func scheduleMetrics() []Metric {
 		{Name: probesInFlight, Type: Gauge, Labels: perTarget(), Help: "Number of runs that are going on at the target."},
 		{
 			Name: probeLastAttempt, Type: Gauge, Labels: perRung(),
-			Help: "Unix time at which the latest run of the rung was started; absent before the first, skipped runs left out.",
+			Help: "Unix time at which the latest run of the rung sent its first request; absent before the first, skipped runs left out.",
 		},
 		{
 			Name: probeLastSuccess, Type: Gauge, Labels: perRung(),
@@ -243,7 +243,7 @@ func scheduleMetrics() []Metric {
 		},
 		{
 			Name: probeDuration, Type: Gauge, Labels: perRung(),
-			Help: "Wall time of the latest run of the rung in seconds, all its requests; absent before the first, skipped runs left out.",
+			Help: "Time from the first request of the latest run of the rung to the end of its last one in seconds, waiting for requests of others left out; absent before the first, skipped runs left out.",
 		},
 	}
 }

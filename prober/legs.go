@@ -55,6 +55,9 @@ func (e *execution) send(ctx context.Context, kind string, run int, b built, max
 	defer cancel()
 	p := Progress{Rung: e.rung, Run: run, Kind: kind, MaxTokens: maxTokens, Started: time.Now(), Expected: expected}
 	e.progress(p)
+	if e.tally.requests == 0 { // what came before cost the engine nothing
+		e.run.Started, e.waited = p.Started, 0
+	}
 	watched, stop := e.watch(limited)
 	response, err := e.client.Complete(watched, inference.Request{
 		Prompt: b.prompt, MaxTokens: maxTokens, Salt: b.salt,
@@ -171,6 +174,7 @@ func (e *execution) coldLegs(ctx context.Context, single bool) (coldPrefill, err
 			if err := sleep(ctx, restBeforeBelief); err != nil {
 				return coldPrefill{}, err
 			}
+			e.waited += restBeforeBelief
 			rested, legs = true, nil
 			continue
 		}

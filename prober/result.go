@@ -100,8 +100,8 @@ type Run struct {
 	Target   string
 	Model    string // the configured name, "default" where none is configured
 	Rung     Rung
-	Started  time.Time
-	Duration time.Duration // spent on the server; waiting for others to end and for counters to move is left out
+	Started  time.Time     // its first request; its beginning where it sent none
+	Duration time.Duration // spent on the server since then; waiting for others to end and for counters to move is left out
 	Status   Status
 	Reason   Reason // set unless accepted
 	Message  string // one sentence for people, bounded, free of secrets

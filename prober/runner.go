@@ -126,7 +126,6 @@ func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Ru
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	started := time.Now()
 	e := &execution{
 		Runner:   r,
 		rung:     rung,
@@ -136,7 +135,7 @@ func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Ru
 			Target:  r.target.Name,
 			Model:   r.target.ModelLabel(),
 			Rung:    rung,
-			Started: started,
+			Started: time.Now(),
 			Status:  Accepted,
 		},
 	}
@@ -149,7 +148,7 @@ func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Ru
 	if e.after != nil {
 		r.lastSigns.counters = countersOf(*e.after)
 	}
-	e.run.Duration = time.Since(started) - e.waited
+	e.run.Duration = time.Since(e.run.Started) - e.waited
 	level.Debug(r.logger).Log("msg", "run ended", "target", r.target.Name, "rung", rung, "run", e.run.ID,
 		"status", e.run.Status, "reason", e.run.Reason, "detail", e.run.Message, "duration", e.run.Duration)
 	return e.run

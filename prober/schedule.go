@@ -53,10 +53,10 @@ type slot struct {
 	again   time.Time // when a run that was put off is tried again; zero for none
 	confirm time.Time // from when on a confirmation is wanted; zero for none
 	evidence
-	barred time.Time // until when budget or quiet hours have kept it from running
-	putOff int       // how often in a row a run was
-	last   time.Time // start of the last run; zero before the first
-	took   time.Duration
+	barred time.Time     // until when budget or quiet hours have kept it from running
+	putOff int           // how often in a row a run was
+	last   time.Time     // start of the last run; zero before the first
+	took   time.Duration // of the last run, on the server
 	cost   time.Duration // of a run as they go, in time of the server
 
 	failing  bool // this and the next two belong to the server's goroutine
@@ -156,6 +156,9 @@ func (s *Scheduler) execute(ctx context.Context, sv *server, o opening) {
 	run := s.guarded(ctx, o.slot)
 	run.Confirmation = o.confirms
 	took := time.Since(started)
+	if run.Duration > 0 || run.Status == Skipped {
+		took = run.Duration // waiting for others costs the server nothing
+	}
 	s.mu.Lock()
 	sv.settle(o, run, took)
 	found, d := o.slot.weigh(run, time.Now())

@@ -127,14 +127,10 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// settle books the end of a run: what it cost, and when the server may be tried again if it had no room for it.
+// settle books the end of a run: what the time that it took of the server costs, and when the server may be tried again if it had no room for it.
 func (sv *server) settle(o opening, run Run, took time.Duration) {
 	sl, now := o.slot, time.Now()
-	spent := took
-	if run.Duration > 0 || run.Status == Skipped {
-		spent = run.Duration // waiting for others costs the server nothing
-	}
-	cost := price(spent, sl.target.Budget)
+	cost := price(took, sl.target.Budget)
 	payer := sl.account
 	switch {
 	case unlimited(sl.target.Budget):

@@ -124,6 +124,41 @@ func TestYield(t *testing.T) {
 	}
 }
 
+// TestWaitingIsNotRunning: a run begins with its first request, however long others kept it waiting, and takes the time since.
+func TestWaitingIsNotRunning(t *testing.T) {
+	const others = 40 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		_, target, stop := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 1})
+		defer stop()
+		target.Ladder = []prober.Rung{8192}
+		began := time.Now()
+		runner, err := prober.NewRunner(target, func(t prober.Target, f inference.Facts) (prober.LoadReader, error) {
+			r, err := servermetrics.New(t, f)
+			return crowdedLoad{r, began, func(d time.Duration) (int, int) { return 0, btoi(d < others) }}, err
+		}, log.NewNopLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer runner.Close()
+		var first time.Time
+		run := runner.Run(t.Context(), 8192, func(p prober.Progress) {
+			if first.IsZero() {
+				first = p.Started
+			}
+		})
+		if run.Status != prober.Accepted || !run.Started.Equal(first) || first.Sub(began) < others {
+			t.Errorf("%s: it began %v after others came, its first request %v", run.Status, run.Started.Sub(began), first.Sub(began))
+		}
+		var legs time.Duration
+		for _, l := range run.Legs {
+			legs += l.Response.Total
+		}
+		if whole := time.Since(first); run.Duration < legs || run.Duration > whole {
+			t.Errorf("it took %v; its legs took %v, and all of it %v", run.Duration, legs, whole)
+		}
+	})
+}
+
 func btoi(b bool) int {
 	if b {
 		return 1
