@@ -6,13 +6,32 @@ import (
 	"longctx_exporter/prober"
 )
 
-// recall is what is known of a rung's answers, rather than of their speed.
+// recall counts a rung's answers by what they say, rather than how fast they came.
 type recall struct {
-	checks, misses, missing float64 // missing: misses in a row
-	at                      time.Time
-	found                   bool // by the answer of that time
-
+	checks, misses      float64 // of the planted fact
 	compared, different float64 // first tokens
+}
+
+// answer is the latest answer to the question for the planted fact.
+type answer struct {
+	at      time.Time // monotonic; zero where its age is not known
+	found   bool
+	missing float64 // misses in a row
+}
+
+// next is the latest answer after a run.
+func (a *answer) next(run prober.Run) *answer {
+	if run.Needle == nil {
+		return a
+	}
+	latest := &answer{at: time.Now(), found: run.Needle.Found}
+	if !latest.found {
+		latest.missing = 1
+		if a != nil {
+			latest.missing += a.missing
+		}
+	}
+	return latest
 }
 
 // take takes a run in.
@@ -23,23 +42,19 @@ func (r *recall) take(run prober.Run) {
 		return
 	}
 	r.checks++
-	r.at, r.found = time.Now(), run.Needle.Found
-	if r.found {
-		r.missing = 0
-		return
+	if !run.Needle.Found {
+		r.misses++
 	}
-	r.misses++
-	r.missing++
 }
 
 // recall adds what is known of a rung's answers.
 func (p page) recall(r *rung) {
-	a := r.recall
-	p.counter(needleChecks, a.checks, r.labels)
-	p.counter(needleMisses, a.misses, r.labels)
-	p.counter(firstTokenChecks, a.compared, r.labels)
-	p.counter(firstTokenMisses, a.different, r.labels)
-	if a.checks == 0 {
+	p.counter(needleChecks, r.recall.checks, r.labels)
+	p.counter(needleMisses, r.recall.misses, r.labels)
+	p.counter(firstTokenChecks, r.recall.compared, r.labels)
+	p.counter(firstTokenMisses, r.recall.different, r.labels)
+	a := r.answer
+	if a == nil {
 		return
 	}
 	p.gauge(needleMissesInRow, a.missing, r.labels)

@@ -32,6 +32,8 @@ type record struct {
 	felt   *prober.Contention // in the latest contended run; a restart loses it
 	feltAt time.Time          // monotonic
 
+	answer *answer // nil before the first
+
 	kept state.Rung // samples and step times by deploy; the rest is written by state
 }
 
@@ -55,6 +57,7 @@ func (r *record) take(run prober.Run, fresh bool) {
 	default:
 		return
 	}
+	r.answer = r.answer.next(run)
 	if reachable, known := reached(run); known {
 		r.reachable = &reachable
 	}
@@ -113,7 +116,10 @@ func (r *record) state() state.Rung {
 	s := r.kept
 	s.Attempted, s.Duration, s.Succeeded = r.attempted, r.duration.Seconds(), r.succeeded
 	s.Failing, s.Rejecting, s.Reachable, s.Unbroken = int(r.failing), int(r.rejecting), r.reachable, r.unbroken
-	s.Plans = nil
+	s.Plans, s.Needle = nil, nil
+	if a := r.answer; a != nil {
+		s.Needle = &state.Needle{At: a.at, Found: a.found, Missing: int(a.missing)}
+	}
 	if !r.plans.at.IsZero() {
 		s.Plans = &state.Plans{At: r.plans.at, Step: r.plans.step, Accept: r.plans.accept}
 	}
@@ -130,6 +136,12 @@ func recordOf(s state.Rung, now time.Time, age func(time.Time) (time.Duration, b
 	if p := s.Plans; p != nil {
 		if old, ok := age(p.At); ok {
 			r.plans = planComparison{at: now.Add(-old), step: known(p.Step), accept: known(p.Accept)}
+		}
+	}
+	if n := s.Needle; n != nil {
+		r.answer = &answer{found: n.Found, missing: float64(n.Missing)}
+		if old, ok := age(n.At); ok {
+			r.answer.at = now.Add(-old)
 		}
 	}
 	last := len(s.Samples) - 1

@@ -68,6 +68,13 @@ func TestRestore(t *testing.T) {
 			pair.Plan = prober.Pair
 			before.ObserveRun(pair)
 		}
+		for rung, found := range map[prober.Rung][]bool{rung8k: {false, true}, rung64k: {true, false, false}} {
+			for _, f := range found {
+				run := accepted("ct200", rung)
+				run.Needle = &prober.Needle{Found: f}
+				before.ObserveRun(run)
+			}
+		}
 		before.ObserveRun(ended("ct200", rung64k, prober.Failed, prober.Reason(inference.Timeout)))
 		before.ObserveRun(ended("ct200", rung128k, prober.Rejected, prober.Contended))
 		kept.Server.Deploy = state.Deploy{ID: "fedcba9876", Since: before.target("ct200").deploy.Since}
@@ -85,6 +92,11 @@ func TestRestore(t *testing.T) {
 			t.Errorf("gauges (-before the restart +after):\n%s", d)
 		}
 		page := text(t, same.Gatherer())
+		for _, line := range []string{needleFound + `{context="8192",model="kimi-k2.6",rung="8k",target="ct200"} 1`, needleMissesInRow + `{context="65536",model="kimi-k2.6",rung="64k",target="ct200"} 2`} {
+			if !strings.Contains(page, "\n"+line+"\n") {
+				t.Errorf("%s is not there", line)
+			}
+		}
 		for line := range strings.Lines(page) {
 			if strings.Contains(line, "_total{") && !strings.HasSuffix(line, " 0\n") {
 				t.Errorf("counted twice: %s", line)
@@ -92,12 +104,12 @@ func TestRestore(t *testing.T) {
 		}
 
 		unknown := text(t, after(func(time.Time) (time.Duration, bool) { return 0, false }).Gatherer())
-		for _, name := range []string{stepTime, stepConfirmed, planStepRatio, stepSlope} {
+		for _, name := range []string{stepTime, stepConfirmed, planStepRatio, stepSlope, needleFound} {
 			if strings.Contains(unknown, name+"{") {
 				t.Errorf("%s of unknown age is shown", name)
 			}
 		}
-		for _, name := range []string{probeLastSuccess, stepBaseline, failuresInARow} {
+		for _, name := range []string{probeLastSuccess, stepBaseline, failuresInARow, needleMissesInRow} {
 			if !strings.Contains(unknown, name+"{") {
 				t.Errorf("%s is lost", name)
 			}

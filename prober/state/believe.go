@@ -94,6 +94,9 @@ func (j *judge) rung(r *Rung) {
 	if p := r.Plans; p != nil {
 		check(j, &r.Plans, j.past(p.At) && upTo(mostRatio, p.Step, p.Accept))
 	}
+	if n := r.Needle; n != nil {
+		check(j, &r.Needle, j.past(n.At) && upTo(mostCount, n.Missing))
+	}
 	var samples []Sample
 	behind := 0 // the latest that is dropped, which leaves a gap
 	for _, s := range r.Samples[max(0, len(r.Samples)-KeptSamples):] {

@@ -76,6 +76,7 @@ type Rung struct {
 	Samples   []Sample   `json:"samples,omitempty"`  // the latest clean ones, oldest first, KeptSamples at most
 	Unbroken  int        `json:"unbroken,omitempty"` // how many of them, from the latest back, came without a gap
 	Plans     *Plans     `json:"plans,omitempty"`
+	Needle    *Needle    `json:"needle,omitempty"`
 	Deploys   []Baseline `json:"deploys,omitempty"` // the present one last
 }
 
@@ -102,6 +103,13 @@ type Sample struct {
 	Plan         string    `json:"plan,omitempty"`
 	Isolation    string    `json:"isolation,omitempty"`
 	Buffered     bool      `json:"buffered,omitempty"`
+}
+
+// Needle is the latest answer to the question for the planted fact.
+type Needle struct {
+	At      time.Time `json:"at,omitzero"`
+	Found   bool      `json:"found"`
+	Missing int       `json:"missing,omitempty"` // answers in a row without it
 }
 
 // Plans is how the plans of measuring a rung compare; a ratio of 0 is not known.

@@ -43,6 +43,7 @@ func TestAbsurd(t *testing.T) {
 		"negative length":         {func(t *Target) { t.Rungs[-1] = someRung() }, nil},
 		"enormous plans":          {rung(func(r *Rung) { r.Plans = &Plans{At: at, Step: 1e300} }), rung(func(r *Rung) { r.Plans = nil })},
 		"plans of the future":     {rung(func(r *Rung) { r.Plans = &Plans{At: never} }), rung(func(r *Rung) { r.Plans = nil })},
+		"facts missed below none": {rung(func(r *Rung) { r.Needle = &Needle{At: at, Missing: -1} }), rung(func(r *Rung) { r.Needle = nil })},
 		"enormous duration":       {rung(func(r *Rung) { r.Duration = 1e300 }), rung(func(r *Rung) { r.Duration = 0 })},
 		"attempt of the future":   {rung(func(r *Rung) { r.Attempted = never }), rung(func(r *Rung) { r.Attempted = time.Time{} })},
 		"negative failing":        {rung(func(r *Rung) { r.Failing = -1 }), rung(func(r *Rung) { r.Failing = 0 })},

@@ -111,6 +111,7 @@ func someRung() Rung {
 		Attempted: at, Duration: 12.5, Succeeded: at.Add(12500 * time.Millisecond), Failing: 1, Rejecting: 2, Reachable: &yes, Unbroken: 1,
 		Samples: []Sample{{At: at, Deploy: "d", PromptTokens: 8192, TTFT: 4.5, Step: 0.14, Spread: &spread, Method: "stream", Plan: "triple", Isolation: "proved"}},
 		Plans:   &Plans{At: at, Step: 1.01},
+		Needle:  &Needle{At: at, Missing: 2},
 	}
 	for _, step := range []float64{0.14, 0.15, 0.13} {
 		r.AddStep("d", step)
