@@ -14,7 +14,7 @@ func probes() Dashboard {
 			{"Schedule", []dashboard.Panel{schedule(), lateness(), intervals(), durations()}},
 			{"Cost", []dashboard.Panel{cost(), shareOfPrompts(), budgetPanel(), evictions(), kvUsed()}},
 			{"Trust", []dashboard.Panel{
-				noisePanel(), errorPanel(), disagreement(), isolation(), planRatios(), load(),
+				noisePanel(), errorPanel(), disagreement(), isolation(), planRatios(), load(), slowSteps(), selfLateness(), selfSteals(),
 			}},
 			{"Sources", []dashboard.Panel{pages(), logLinesPanel(), logUnparsedPanel(), logAge(), stateAge(), saveFailures()}},
 		})
@@ -152,8 +152,8 @@ func durations() dashboard.Panel {
 	return overTime(panel{
 		title: "Duration of runs", unit: "s", empty: neverYet, width: 8, height: 9,
 		about: about{
-			what: "Wall time of the latest run of each rung, all its requests.",
-			bad:  "A rise while prefill and steps are as usual: more repetitions, because values scatter, or requests that wait.",
+			what: "Time from the first request of the latest run of each rung to the end of its last one, without waiting for requests of others.",
+			bad:  "A rise while prefill and steps are as usual: more repetitions, because values scatter.",
 			do:   "Look at the run's requests on the exporter's page of runs.",
 		},
 		queries: []query{{expr: joined(ofRung(probeDuration)), legend: rungOfTarget}},
@@ -291,6 +291,46 @@ func load() dashboard.Panel {
 			{expr: joined(ofTarget(engineQueued)), legend: "{{target}} waiting"},
 			{expr: joined(ofRung(contendedRunning)), legend: rungOfTarget + " beside a rejected run"},
 		},
+	}, linear())
+}
+
+func slowSteps() dashboard.Panel {
+	return overTime(panel{
+		title: "Slowest single steps of a run", unit: "s", empty: "Fewer than twenty steps were seen", width: 8, height: 9,
+		about: about{
+			what: "The longest single step in the latest clean run of each rung, and the 99th percentile where a hundred steps were seen.",
+			bad:  "Far above the step time and more often than before: users see the text stop, though the mean hardly moves.",
+			do:   "Late exporter beside it: not the server. Else look for pauses there: garbage collection, batches of others, clocks that change.",
+		},
+		queries: []query{
+			{expr: joined(ofRung(stepMax)), legend: rungOfTarget + " longest"}, {expr: joined(ofRung(stepP99)), legend: rungOfTarget + " p99"},
+		},
+	}, logarithmic())
+}
+
+func selfLateness() dashboard.Panel {
+	return overTime(panel{
+		title: "Lateness of the exporter itself", unit: "s", empty: neverYet, width: 8, height: 9,
+		about: about{
+			what: "Longest time that the exporter itself was late during the latest run of each target, and the longest pause of its garbage collector in it.",
+			bad:  "Near the length of a step, again and again: runs that it may have moved are rejected as implausible.",
+			do:   "Give the exporter CPU time of its own, and raise its limit of memory where the pauses are the collector's.",
+		},
+		queries: []query{
+			{expr: joined(ofTarget(selfLag)), legend: "{{target}} late"}, {expr: joined(ofTarget(selfGC)), legend: "{{target}} collector"},
+		},
+	}, logarithmic())
+}
+
+func selfSteals() dashboard.Panel {
+	return overTime(panel{
+		title: "CPU time taken from the exporter's machine", unit: "percentunit", empty: "The machine does not tell", width: 8, height: 9,
+		about: about{
+			what: "Share of the CPU time of the exporter's machine that its hypervisor gave to others during the latest run of each target.",
+			bad:  "More than a few per cent: times are stretched where nothing inside the machine can see it.",
+			do:   "Move the exporter to a machine that is not overcommitted, or reserve its CPUs.",
+		},
+		queries: []query{{expr: joined(ofTarget(selfSteal)), legend: "{{target}}"}},
 	}, linear())
 }
 

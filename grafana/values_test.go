@@ -120,7 +120,7 @@ func TestLatestIsNow(t *testing.T) {
 func TestOldMeasurementsAreNotShown(t *testing.T) {
 	stays := []string{
 		targetUp, rungContext, rungReachable, probeInterval, probeEffective, probeLastSuccess, probeDuration, failuresInARow,
-		rejectionsInARow, stepBaseline, sloThreshold,
+		rejectionsInARow, stepBaseline, sloThreshold, selfLag, selfGC, // the last two are of the latest run, whatever became of it
 	}
 	synctest.Test(t, func(t *testing.T) {
 		const length = 8192

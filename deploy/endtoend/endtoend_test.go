@@ -37,20 +37,21 @@ func unseen() map[string]string {
 func empty() map[string]string {
 	const plan, deploy, alone = "every tenth run of a rung is a cold pair", "nothing was deployed since the start", "nobody else uses these servers"
 	return map[string]string{
-		"longctx-fleet, Time to first token, B":           alone,
-		"longctx-fleet, Decode speed, B":                  alone,
-		"longctx-context, Time to first token, B":         alone,
-		"longctx-context, Decode speed, B":                alone,
-		"longctx-context, Step time by rung, B":           alone,
-		"longctx-speculation, Decode speed, B":            alone,
-		"longctx-speculation, Step time by rung, B":       alone,
-		"longctx-probes, Requests running and waiting, C": alone,
-		"longctx-context, Steps of 256k, A":               "the server refuses this length, so that no step was seen",
-		"longctx-context, Step time by context, before":   deploy,
-		"longctx-context, By rung, deploy":                deploy,
-		"longctx-probes, Cold pairs against warm ones, A": plan,
-		"longctx-probes, Cold pairs against warm ones, B": plan,
-		"longctx-probes, Cached tokens pushed out, A":     "no server here tells what its pool holds beside requests",
+		"longctx-probes, Slowest single steps of a run, B": "no run here has a hundred steps",
+		"longctx-fleet, Time to first token, B":            alone,
+		"longctx-fleet, Decode speed, B":                   alone,
+		"longctx-context, Time to first token, B":          alone,
+		"longctx-context, Decode speed, B":                 alone,
+		"longctx-context, Step time by rung, B":            alone,
+		"longctx-speculation, Decode speed, B":             alone,
+		"longctx-speculation, Step time by rung, B":        alone,
+		"longctx-probes, Requests running and waiting, C":  alone,
+		"longctx-context, Steps of 256k, A":                "the server refuses this length, so that no step was seen",
+		"longctx-context, Step time by context, before":    deploy,
+		"longctx-context, By rung, deploy":                 deploy,
+		"longctx-probes, Cold pairs against warm ones, A":  plan,
+		"longctx-probes, Cold pairs against warm ones, B":  plan,
+		"longctx-probes, Cached tokens pushed out, A":      "no server here tells what its pool holds beside requests",
 	}
 }
 
