@@ -109,11 +109,12 @@ func checkMetricsPath(p string) error {
 // pages is every page of the daemon.
 func (c *serveCommand) pages(s *service, lib *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(c.metrics, promhttp.InstrumentMetricHandler(s.process, promhttp.HandlerFor(s.series.Gatherer(s.process), promhttp.HandlerOpts{
+	mux.Handle(c.metrics, promhttp.InstrumentMetricHandler(s.process, quickGzip(promhttp.HandlerFor(s.series.Gatherer(s.process), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(lib.Handler(), slog.LevelError),
 		EnableOpenMetrics:   true,
+		DisableCompression:  true, // by itself it compresses slowly
 		MaxRequestsInFlight: 40,
-	})))
+	}))))
 	mux.HandleFunc("GET /{$}", s.pages.Status)
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }) // browsers ask
 	mux.HandleFunc("GET /runs", s.pages.Runs)
