@@ -56,8 +56,10 @@ type ProbeConfig struct {
 	QuietHours []QuietHours `yaml:"quiet_hours,omitempty"`
 	// AllowEviction lets a run push what others have cached out of the server's KV pool. Without it a rung that would push out more
 	// than a twentieth of the pool is skipped as pool_full, where the server tells what its pool holds (SGLang of April 2026
-	// or newer): on such a server in use long rungs wait for ever, for its pool is always full of prefixes. A sweep, which somebody
-	// starts by hand, takes true where the file does not say.
+	// or newer): on such a server in use long rungs wait for ever, for its pool is always full of prefixes. What earlier probes left
+	// counts as free while nobody else needed that room. Where a server tells only a total (vLLM, llama.cpp, older SGLang), a rung
+	// runs if it fits beside what running requests hold. A sweep, which somebody starts by hand, takes true where the file does not
+	// say.
 	//
 	// Default: `false`
 	// Example: true
@@ -207,14 +209,17 @@ type MetricsConfig struct {
 // LogConfig is one log of a server: a file or a systemd unit. Entries of docker, Kubernetes and journald, colours and prefixes are
 // recognised.
 type LogConfig struct {
-	// Path is the path of a file. Where the exporter runs in a container, mount the folder: a file that is mounted by itself stays
-	// the old one when it is rotated.
+	// Path is the path of a file that the exporter's user may read. Where the exporter runs in a container, mount the folder: a file
+	// that is mounted by itself stays the old one when it is rotated. On Kubernetes mount `/var/log/containers` and `/var/log/pods` of
+	// the server's node read-only and run the exporter on that node; docker's are `/var/lib/docker/containers/ID/ID-json.log`. Lines
+	// that `copytruncate` cuts before they could be read, within a quarter of a second, are lost.
 	//
 	// Default: none
 	// Example: /var/log/sglang/server.log
 	// Refused: ''
 	Path string `yaml:"path,omitempty"`
-	// Unit is a systemd unit whose journal is followed by a `journalctl` of its own, in the place of a path.
+	// Unit is a systemd unit whose journal is followed by a `journalctl` of its own, in the place of a path. The exporter's user must
+	// be in the group `systemd-journal`; in its unit, `SupplementaryGroups=systemd-journal`.
 	//
 	// Default: none
 	// Example: sglang.service

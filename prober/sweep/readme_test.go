@@ -118,7 +118,7 @@ func TestReadmeReasons(t *testing.T) {
 }
 
 func TestReadmeColumns(t *testing.T) {
-	_, section, _ := strings.Cut(readme(t), "### The columns of the table")
+	_, section, _ := strings.Cut(readme(t), "## The columns of the table")
 	for _, c := range columns {
 		if !strings.Contains(section, "\n| "+c.name+" | ") {
 			t.Errorf("the column %q is not explained", c.name)
