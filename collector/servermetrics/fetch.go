@@ -2,6 +2,7 @@ package servermetrics
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -31,6 +32,7 @@ type endpoint struct {
 	absent time.Time // when it was last found not to be offered
 	why    *fault    // of that
 	kind   string    // media type of the latest answer
+	size   int       // of its body, in bytes
 }
 
 // newClient makes the client for one page. The target's credentials go to the target's own host and nowhere else.
@@ -101,16 +103,17 @@ func (e *endpoint) get(ctx context.Context) ([]byte, error) {
 		}
 		return nil, told
 	}
-	body, err := readAll(resp.Body)
+	body, err := readAll(resp.Body, e.size)
 	if err != nil {
 		return nil, fmt.Errorf("reading server metrics of %s: %w", e.url, err)
 	}
+	e.size = len(body)
 	return body, nil
 }
 
 // readAll reads a body, compressed or not, of a bounded size. Nobody asked for compression, but some gateways compress
-// whatever they pass on, and some do not say so.
-func readAll(r io.Reader) ([]byte, error) {
+// whatever they pass on, and some do not say so. The size is the one to expect.
+func readAll(r io.Reader, size int) ([]byte, error) {
 	head := bufio.NewReader(r)
 	r = head
 	if magic, _ := head.Peek(2); string(magic) == "\x1f\x8b" {
@@ -120,14 +123,15 @@ func readAll(r io.Reader) ([]byte, error) {
 		}
 		r = unpacked
 	}
-	body, err := io.ReadAll(io.LimitReader(r, maxBody+1))
-	if err != nil {
+	var body bytes.Buffer
+	body.Grow(size + size/8 + bytes.MinRead) // pages grow slowly, and what is too small is copied
+	if _, err := body.ReadFrom(io.LimitReader(r, maxBody+1)); err != nil {
 		return nil, err
 	}
-	if len(body) > maxBody {
+	if body.Len() > maxBody {
 		return nil, &fault{reason: TooLarge, text: fmt.Sprintf("more than %d bytes", maxBody)}
 	}
-	return body, nil
+	return body.Bytes(), nil
 }
 
 // page fetches and parses a page of metrics.

@@ -15,7 +15,7 @@ func readAnswer(t testing.TB, r io.Reader, maxTokens int) (Response, *Error) {
 	t.Helper()
 	resp := Response{HTTPStatus: 200}
 	b := bodyReader{answer: newAnswer(&resp, maxTokens), start: time.Now(), done: func() {}}
-	_, failed := b.verdict(t.Context(), &exchange{connected: true}, b.read(r))
+	_, failed := b.verdict(t.Context(), &exchange{connected: true}, b.read(r, make([]byte, 64<<10)))
 	return resp, failed
 }
 

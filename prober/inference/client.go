@@ -32,7 +32,8 @@ type Client struct {
 	base    string // without a trailing slash and /v1
 	options Options
 	http    *http.Client
-	secrets *secrets // all that were sent so far
+	secrets *secrets  // all that were sent so far
+	buffers sync.Pool // of *readBuffer
 
 	mu      sync.Mutex
 	dialect dialect // nil until it is known
@@ -68,6 +69,7 @@ func New(o Options) (*Client, error) {
 	}
 	return &Client{
 		base: base, options: o, http: client, secrets: newSecrets(unseenSecrets(o.HTTP, base)),
+		buffers: sync.Pool{New: func() any { return new(readBuffer) }},
 		dialect: d, api: o.API, model: o.Model, refused: map[string]string{},
 	}, nil
 }

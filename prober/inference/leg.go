@@ -65,7 +65,9 @@ func (c *Client) send(ctx context.Context, leg legRequest, refused map[string]st
 	}
 	a := newAnswer(&resp, r.MaxTokens)
 	reader := bodyReader{answer: a, start: start, progress: r.Progress, done: cancel}
-	readErr := reader.read(stream)
+	buffer := c.buffers.Get().(*readBuffer)
+	readErr := reader.read(stream, buffer[:])
+	c.buffers.Put(buffer)
 	resp.FinishReason = x.secrets.hide(resp.FinishReason)
 	fault, failed := reader.verdict(ctx, x, readErr)
 	return resp, fault, failed
@@ -85,9 +87,11 @@ type bodyReader struct {
 // bytes already there: they came together with those before.
 const waited = 100 * time.Microsecond
 
+// readBuffer holds what one read brought.
+type readBuffer [64 << 10]byte
+
 // read takes the body to its end; nil is a clean end.
-func (b *bodyReader) read(body io.Reader) error {
-	buf := make([]byte, 64<<10)
+func (b *bodyReader) read(body io.Reader, buf []byte) error {
 	a := b.answer
 	var linger *time.Timer
 	var last time.Duration // when the last bytes came
