@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
-
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
@@ -146,26 +144,17 @@ func lawOf(p simserver.Profile, context int) (mean, sd float64) {
 
 func poolAcceptance(t *testing.T, s acceptanceSource, profile simserver.Profile, rung prober.Rung, enough int) (p pooledAcceptance) {
 	synctest.Test(t, func(t *testing.T) {
-		sim, err := simserver.New(simserver.Config{
+		sim := prober.Simulated(t, simserver.Config{
 			Shape: s.shape, Profile: profile, Seed: 7, Options: simserver.Options{CacheReport: true, SpecMetrics: true},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		era := &eraHandler{Handler: sim.Handler()}
 		if s.hidden != "" {
 			era.hidden = regexp.MustCompile(s.hidden)
 		}
-		listener := simserver.NewPipeListener()
-		server := &http.Server{Handler: era}
-		go func() { _ = server.Serve(listener) }()
-		runner, err := prober.NewRunner(prober.Target{
-			Name: "acceptance", URL: "http://server.invalid", Dialect: inference.Auto, API: s.api, Plan: prober.Triple,
-			Ladder: []prober.Rung{rung}, Precision: 0.03, Dial: listener.Dial, DecodeTokens: prober.PerRung[int]{Default: s.decode}, AllowEviction: true,
-		}, servermetrics.New, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := prober.Piped(t, era)
+		target.API, target.Plan, target.Ladder, target.AllowEviction = s.api, prober.Triple, []prober.Rung{rung}, true
+		target.DecodeTokens.Default = s.decode
+		runner := prober.RunnerOf(t, target, servermetrics.New)
 		for p.steps < enough {
 			var sent []string
 			before := len(sim.Truth())
@@ -185,11 +174,6 @@ func poolAcceptance(t *testing.T, s acceptanceSource, profile simserver.Profile,
 		for _, v := range era.told {
 			p.told += v / float64(len(era.told))
 		}
-		runner.Close()
-		_ = server.Close()
-		_ = listener.Close()
-		sim.Close()
-		synctest.Wait()
 	})
 	return p
 }

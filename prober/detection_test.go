@@ -101,20 +101,15 @@ func (w *watch) confirmed(r prober.Rung) float64 {
 func detect(t *testing.T, target func(prober.Target) prober.Target, before, after time.Duration, seed uint64) (with, without *watch, confirmations int, every map[prober.Rung]time.Duration) {
 	every = map[prober.Rung]time.Duration{}
 	synctest.Test(t, func(t *testing.T) {
-		_, base, stop := simulated(t, simserver.Config{
+		_, base := simulated(t, simserver.Config{
 			Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: seed, Options: simserver.Options{CacheReport: true, SpecMetrics: true},
 			Deploys: []simserver.Deploy{{
 				At: before, Gone: 5 * time.Second, Loading: 2 * time.Minute, WarmupSlow: 3, Change: simserver.Change{StepSlope: slower},
 			}},
 		})
-		defer stop()
 		target := target(base)
 		with, without = newWatch(t, target, false), newWatch(t, target, true)
-		runner, err := prober.NewRunner(target, servermetrics.New, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer runner.Close()
+		runner := prober.RunnerOf(t, target, servermetrics.New)
 		began := time.Now()
 		s := prober.NewScheduler([]prober.Target{target}, func(ctx context.Context, _ prober.Target, r prober.Rung) prober.Run {
 			if time.Since(began) >= before {

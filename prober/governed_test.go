@@ -19,8 +19,7 @@ import (
 func TestGovernedRuns(t *testing.T) {
 	const budget, days = 0.02, 2
 	synctest.Test(t, func(t *testing.T) {
-		sim, target, stop := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 3})
-		defer stop()
+		sim, target := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 3})
 		target.Ladder, target.Budget = []prober.Rung{1024, 16384, 65536, 131072, 196608}, budget
 		target.AllowEviction = true // what one target leaves in the pool is another's prefix to the other
 		target.Intervals = prober.PerRung[time.Duration]{Default: 30 * time.Minute}
@@ -28,12 +27,7 @@ func TestGovernedRuns(t *testing.T) {
 		other.Name, other.Ladder = "other", []prober.Rung{8192}
 		runners := map[string]*prober.Runner{}
 		for _, x := range []prober.Target{target, other} {
-			r, err := prober.NewRunner(x, servermetrics.New, log.NewNopLogger())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			runners[x.Name] = r
+			runners[x.Name] = prober.RunnerOf(t, x, servermetrics.New)
 		}
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), days*24*time.Hour)
@@ -88,17 +82,12 @@ func TestEviction(t *testing.T) {
 	for name, allow := range map[string]bool{"default": false, "allowed": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sim, target, stop := simulated(t, simserver.Config{
+				sim, target := simulated(t, simserver.Config{
 					Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 5,
 					Background: simserver.Background{Rate: 1.0 / 120, PromptTokens: [2]int{4000, 12000}, OutputTokens: [2]int{10, 50}},
 				})
-				defer stop()
 				target.Ladder, target.AllowEviction = []prober.Rung{1024, 131072}, allow
-				runner, err := prober.NewRunner(target, servermetrics.New, log.NewNopLogger())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer runner.Close()
+				runner := prober.RunnerOf(t, target, servermetrics.New)
 				time.Sleep(3 * time.Hour) // some 90 documents of 8,000 tokens in a pool of 218,484
 				var ends []prober.Reason
 				for range 4 {

@@ -14,8 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
-
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
@@ -215,35 +213,20 @@ func TestIsolationCertificate(t *testing.T) {
 // isolationRuns measures one rung again and again among others.
 func isolationRuns(t *testing.T, s surroundings, rate float64, runs int, seed uint64) (g graded) {
 	synctest.Test(t, func(t *testing.T) {
-		profile, err := simserver.ProfileByName("fast-8b")
-		if err != nil {
-			t.Fatal(err)
-		}
 		started := time.Now()
-		sim, err := simserver.New(simserver.Config{
-			Shape: s.shape, Profile: profile, Seed: seed, Options: simserver.Options{CacheReport: true, SpecMetrics: true}, Faults: s.faults,
+		sim, target := simulated(t, simserver.Config{
+			Shape: s.shape, Profile: profile(t, "fast-8b"), Seed: seed, Options: simserver.Options{CacheReport: true, SpecMetrics: true}, Faults: s.faults,
 			Background: simserver.Background{Rate: rate, PromptTokens: [2]int{500, 60000}, OutputTokens: [2]int{5, 2000}, AbortShare: 0.3},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener := simserver.NewPipeListener()
-		server := &http.Server{Handler: sim.Handler()}
-		go func() { _ = server.Serve(listener) }()
-		v := &visitor{client: &http.Client{Transport: &http.Transport{DialContext: listener.Dial, DisableKeepAlives: true}}, shape: s.shape}
-		runner, err := prober.NewRunner(prober.Target{
-			Name: "isolation", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
-			Ladder: []prober.Rung{4096}, Precision: 0.03, Dial: listener.Dial, AllowEviction: true,
-		}, func(target prober.Target, f inference.Facts) (prober.LoadReader, error) {
+		v := &visitor{client: prober.ClientOf(target), shape: s.shape}
+		target.Ladder, target.AllowEviction = []prober.Rung{4096}, true
+		runner := prober.RunnerOf(t, target, func(target prober.Target, f inference.Facts) (prober.LoadReader, error) {
 			r, err := servermetrics.New(target, f)
 			if r == nil || s.see == nil {
 				return r, err
 			}
 			return s.see(r), err
-		}, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		})
 		rng := rand.New(rand.NewPCG(seed, 3))
 		var visits sync.WaitGroup
 		type judged struct {
@@ -291,12 +274,6 @@ func isolationRuns(t *testing.T, s surroundings, rate float64, runs int, seed ui
 			}
 			g.count(t, d.run, contended)
 		}
-		runner.Close()
-		v.client.CloseIdleConnections()
-		_ = server.Close()
-		_ = listener.Close()
-		sim.Close()
-		synctest.Wait()
 	})
 	return g
 }

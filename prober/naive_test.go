@@ -13,11 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
-
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
-	"longctx_exporter/prober/inference"
 	"longctx_exporter/prober/simserver"
 )
 
@@ -52,27 +49,11 @@ func naiveTable(t *testing.T) string {
 	var table strings.Builder
 	table.WriteString("| context | M | script: T(1), T(1+M) | script: s/token | true s/step | ours: s/step | true τ | ours: τ |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	synctest.Test(t, func(t *testing.T) {
-		profile, err := simserver.ProfileByName("kimi-k2.6-ddtree")
-		if err != nil {
-			t.Fatal(err)
-		}
-		sim, err := simserver.New(simserver.Config{Shape: "sglang", Profile: profile, Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener := simserver.NewPipeListener()
-		server := &http.Server{Handler: sim.Handler()}
-		go func() { _ = server.Serve(listener) }()
-		client := &http.Client{Transport: &http.Transport{DialContext: listener.Dial, DisableKeepAlives: true}}
-		ladder := []prober.Rung{1024, 5120, 32768, 131072, 196608}
-		runner, err := prober.NewRunner(prober.Target{
-			Name: "readme", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
-			Ladder: ladder, Precision: 0.03, Dial: listener.Dial, AllowEviction: true, // what the script leaves is nobody's
-		}, servermetrics.New, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, rung := range ladder {
+		sim, target := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 1})
+		target.Ladder = []prober.Rung{1024, 5120, 32768, 131072, 196608}
+		target.AllowEviction = true // what the script leaves is nobody's
+		client, runner := prober.ClientOf(target), prober.RunnerOf(t, target, servermetrics.New)
+		for _, rung := range target.Ladder {
 			m := 16
 			if rung >= 131072 {
 				m = 8
@@ -89,12 +70,6 @@ func naiveTable(t *testing.T) string {
 				(second-first).Seconds()/float64(m), step, run.Sample.Step, tau, run.Sample.AcceptLength)
 			time.Sleep(time.Minute)
 		}
-		runner.Close()
-		client.CloseIdleConnections()
-		_ = server.Close()
-		_ = listener.Close()
-		sim.Close()
-		synctest.Wait()
 	})
 	return table.String()
 }

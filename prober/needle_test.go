@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
 	"github.com/google/go-cmp/cmp"
 
 	"longctx_exporter/collector/servermetrics"
@@ -22,17 +21,12 @@ func needleRuns(t *testing.T, c simserver.Config, change func(*prober.Target), r
 		c.Profile = profile(t, "fast-8b")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		sim, target, stop := simulated(t, c)
-		defer stop()
+		sim, target := simulated(t, c)
 		target.Ladder, target.Needle, target.AllowEviction = rungs, true, true
 		if change != nil {
 			change(&target)
 		}
-		runner, err := prober.NewRunner(target, servermetrics.New, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer runner.Close()
+		runner := prober.RunnerOf(t, target, servermetrics.New)
 		for _, r := range rungs {
 			run := runner.Run(t.Context(), r, nil)
 			if run.Status != prober.Accepted {

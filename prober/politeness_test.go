@@ -92,10 +92,9 @@ func more(off, on float64) float64 { return 100 * (on/off - 1) }
 func feel(t *testing.T, rate float64, probed bool) (felt simserver.Felt, runs *ledgerOfRuns) {
 	runs = &ledgerOfRuns{ends: map[string]int{}}
 	synctest.Test(t, func(t *testing.T) {
-		sim, target, stop := simulated(t, simserver.Config{
+		sim, target := simulated(t, simserver.Config{
 			Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 7, Traffic: traffic(rate), Options: simserver.Options{CacheReport: true, SpecMetrics: true},
 		})
-		defer stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(*politenessHours)*time.Hour)
 		defer cancel()
 		target.Ladder, target.Budget, target.AllowEviction = prober.DefaultLadder(), 0.02, true // or long rungs would wait
@@ -103,11 +102,7 @@ func feel(t *testing.T, rate float64, probed bool) (felt simserver.Felt, runs *l
 		for _, r := range target.Ladder {
 			target.Intervals.Rungs[r] = prober.DefaultInterval(r)
 		}
-		runner, err := prober.NewRunner(target, servermetrics.New, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer runner.Close()
+		runner := prober.RunnerOf(t, target, servermetrics.New)
 		if probed {
 			prober.NewScheduler([]prober.Target{target}, func(ctx context.Context, _ prober.Target, r prober.Rung) prober.Run {
 				return runner.Run(ctx, r, nil)

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"sort"
 	"strings"
@@ -12,11 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
-
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
-	"longctx_exporter/prober/inference"
 	"longctx_exporter/prober/simserver"
 )
 
@@ -137,27 +133,12 @@ func (s share) plausible() bool { return s.enough() || s.of < 10*few && s.of-s.k
 func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 	var all []outcome
 	synctest.Test(t, func(t *testing.T) {
-		profile, err := simserver.ProfileByName(s.profile)
-		if err != nil {
-			t.Fatal(err)
-		}
 		started := time.Now()
-		sim, err := simserver.New(simserver.Config{
-			Shape: shape, Profile: profile, Seed: seed, Options: s.options, Faults: s.faults, Background: s.background,
+		sim, target := simulated(t, simserver.Config{
+			Shape: shape, Profile: profile(t, s.profile), Seed: seed, Options: s.options, Faults: s.faults, Background: s.background,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener := simserver.NewPipeListener()
-		server := &http.Server{Handler: sim.Handler()}
-		go func() { _ = server.Serve(listener) }()
-		runner, err := prober.NewRunner(prober.Target{
-			Name: "proof", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
-			Ladder: proofLadder, Precision: 0.03, Dial: listener.Dial, AllowEviction: true,
-		}, servermetrics.New, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		target.Ladder, target.AllowEviction = proofLadder, true
+		runner := prober.RunnerOf(t, target, servermetrics.New)
 		var runs []prober.Run
 		var spans []span  // from the first request of each run to its last one's end
 		var sent []string // kinds of all requests, in order
@@ -186,11 +167,6 @@ func proofRuns(t *testing.T, s scene, shape string, seed uint64) []outcome {
 			all = append(all, o)
 			legs = legs[len(run.Legs):]
 		}
-		runner.Close()
-		_ = server.Close()
-		_ = listener.Close()
-		sim.Close()
-		synctest.Wait()
 	})
 	return all
 }

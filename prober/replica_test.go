@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
-
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
@@ -131,22 +129,13 @@ type measured struct {
 func (r replicas) measure(t *testing.T, pin string) (all []measured) {
 	synctest.Test(t, func(t *testing.T) {
 		sims, handler := r.serve(t)
-		listener := simserver.NewPipeListener()
-		server := &http.Server{Handler: handler}
-		go func() { _ = server.Serve(listener) }()
-		plan := prober.AutoPlan
+		target := prober.Piped(t, handler)
 		if r.decode > 0 {
-			plan = prober.Pair // two requests alone
+			target.Plan = prober.Pair // two requests alone
 		}
-		target := prober.Target{
-			Name: "replicas", URL: "http://server.invalid", Dialect: inference.Auto, API: r.api, Plan: plan, Replica: pin,
-			Ladder: []prober.Rung{replicaRung}, Precision: 0.03, Dial: listener.Dial, AllowEviction: true,
-			DecodeTokens: prober.PerRung[int]{Default: r.decode},
-		}
-		runner, err := prober.NewRunner(target, servermetrics.New, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		target.API, target.Replica, target.Ladder, target.AllowEviction = r.api, pin, []prober.Rung{replicaRung}, true
+		target.DecodeTokens.Default = r.decode
+		runner := prober.RunnerOf(t, target, servermetrics.New)
 		for range 3 {
 			var sent []string
 			began := served(sims)
@@ -158,32 +147,17 @@ func (r replicas) measure(t *testing.T, pin string) (all []measured) {
 			time.Sleep(time.Minute)
 			all = append(all, measured{run, legTruth(served(sims)[len(began):], sent)})
 		}
-		runner.Close()
-		_ = server.Close()
-		_ = listener.Close()
-		for _, s := range sims {
-			s.Close()
-		}
-		synctest.Wait()
 	})
 	return all
 }
 
 func (r replicas) serve(t *testing.T) ([]*simserver.Server, http.Handler) {
 	t.Helper()
-	profile, err := simserver.ProfileByName("dense-nospec")
-	if err != nil {
-		t.Fatal(err)
-	}
 	start := func(seed uint64, ranks simserver.Ranks) *simserver.Server {
-		s, err := simserver.New(simserver.Config{
-			Shape: r.shape, Profile: profile, Seed: seed, Ranks: ranks,
+		return prober.Simulated(t, simserver.Config{
+			Shape: r.shape, Profile: profile(t, "dense-nospec"), Seed: seed, Ranks: ranks,
 			Options: simserver.Options{CacheReport: true, SpecMetrics: true}, Faults: simserver.Faults{BufferProxy: r.whole},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
 	}
 	slower := simserver.Change{StepBase: 1.5, StepSlope: 1.5, Prefill: 1.3}
 	if !r.routed {

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
-
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
@@ -27,38 +25,15 @@ type bench struct {
 // onBench calls do with a server whose load is seen through see.
 func onBench(t *testing.T, see func(prober.LoadReader) prober.LoadReader, do func(t *testing.T, b bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		profile, err := simserver.ProfileByName("fast-8b")
-		if err != nil {
-			t.Fatal(err)
-		}
-		sim, err := simserver.New(simserver.Config{Shape: "sglang", Profile: profile, Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener := simserver.NewPipeListener()
-		server := &http.Server{Handler: sim.Handler()}
-		go func() { _ = server.Serve(listener) }()
-		client := &http.Client{Transport: &http.Transport{DialContext: listener.Dial, DisableKeepAlives: true}}
-		runner, err := prober.NewRunner(prober.Target{
-			Name: "bench", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
-			Ladder: []prober.Rung{4096}, Precision: 0.03, Dial: listener.Dial, AllowEviction: true,
-		}, func(target prober.Target, f inference.Facts) (prober.LoadReader, error) {
+		sim, target := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "fast-8b"), Seed: 1})
+		target.Ladder, target.AllowEviction = []prober.Rung{4096}, true
+		do(t, bench{sim, prober.ClientOf(target), prober.RunnerOf(t, target, func(target prober.Target, f inference.Facts) (prober.LoadReader, error) {
 			r, err := servermetrics.New(target, f)
 			if err != nil || see == nil {
 				return r, err
 			}
 			return see(r), nil
-		}, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
-		do(t, bench{sim, client, runner})
-		runner.Close()
-		client.CloseIdleConnections()
-		_ = server.Close()
-		_ = listener.Close()
-		sim.Close()
-		synctest.Wait()
+		})})
 	})
 }
 

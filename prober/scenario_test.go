@@ -15,10 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
-
 	"longctx_exporter/prober/inference"
-	"longctx_exporter/prober/simserver"
 )
 
 // scenario is one of testdata/cases: a rung and the answers to its two legs.
@@ -160,22 +157,11 @@ func runScenario(t *testing.T, name string) Run {
 	var run Run
 	synctest.Test(t, func(t *testing.T) {
 		s := &scenarioServer{scenario: readScenario(t, name)}
-		listener := simserver.NewPipeListener()
-		server := &http.Server{Handler: s}
-		go func() { _ = server.Serve(listener) }()
-		runner, err := NewRunner(Target{
-			Name: "scenario", URL: "http://server.invalid", Dialect: inference.OpenAI, API: inference.Chat, Plan: Pair,
-			Ladder: []Rung{s.rung}, Precision: 0.03, Dial: listener.Dial,
-			DecodeTokens: PerRung[int]{Default: s.number(t, "B", "max_tokens") - 1},
-		}, func(Target, inference.Facts) (LoadReader, error) { return s, nil }, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := Piped(t, s)
+		target.Dialect, target.API, target.Plan, target.Ladder = inference.OpenAI, inference.Chat, Pair, []Rung{s.rung}
+		target.DecodeTokens.Default = s.number(t, "B", "max_tokens") - 1
+		runner := RunnerOf(t, target, func(Target, inference.Facts) (LoadReader, error) { return s, nil })
 		run = runner.Run(t.Context(), s.rung, nil)
-		runner.Close()
-		_ = server.Close()
-		_ = listener.Close()
-		synctest.Wait()
 	})
 	return run
 }

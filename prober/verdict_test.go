@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
-
 	"longctx_exporter/prober/inference"
 	"longctx_exporter/prober/simserver"
 )
@@ -37,31 +35,16 @@ func withRunner(t *testing.T, c simserver.Config, target Target, change func(htt
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c.Seed = 3
-		sim, err := simserver.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		handler := sim.Handler()
+		handler := Simulated(t, c).Handler()
 		if change != nil {
 			handler = change(handler)
 		}
-		listener := simserver.NewPipeListener()
-		server := &http.Server{Handler: handler}
-		go func() { _ = server.Serve(listener) }()
-		target.Name, target.URL, target.Precision, target.Dial = "t", "http://server.invalid", 0.03, listener.Dial
+		piped := Piped(t, handler)
+		target.Name, target.URL, target.Precision, target.Dial = piped.Name, piped.URL, piped.Precision, piped.Dial
 		if target.Plan == "" {
 			target.Plan = AutoPlan
 		}
-		runner, err := NewRunner(target, nil, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
-		do(t, runner)
-		runner.Close()
-		_ = server.Close()
-		_ = listener.Close()
-		sim.Close()
-		synctest.Wait()
+		do(t, RunnerOf(t, target, nil))
 	})
 }
 

@@ -2,12 +2,9 @@ package prober_test
 
 import (
 	"context"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-kit/log"
 
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
@@ -16,25 +13,10 @@ import (
 )
 
 // simulated starts a simulated server in a bubble, and gives it with a target that reaches it.
-func simulated(t *testing.T, c simserver.Config) (sim *simserver.Server, target prober.Target, stop func()) {
+func simulated(t *testing.T, c simserver.Config) (*simserver.Server, prober.Target) {
 	t.Helper()
-	sim, err := simserver.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := simserver.NewPipeListener()
-	server := &http.Server{Handler: sim.Handler()}
-	go func() { _ = server.Serve(listener) }()
-	target = prober.Target{
-		Name: "sim", Server: "sim", URL: "http://server.invalid", Dialect: inference.Auto, API: inference.AutoAPI, Plan: prober.AutoPlan,
-		Precision: 0.03, Budget: 1, Dial: listener.Dial,
-	}
-	return sim, target, func() {
-		_ = server.Close()
-		_ = listener.Close()
-		sim.Close()
-		synctest.Wait()
-	}
+	sim := prober.Simulated(t, c)
+	return sim, prober.Piped(t, sim.Handler())
 }
 
 func profile(t *testing.T, name string) simserver.Profile {
@@ -88,18 +70,13 @@ func TestYield(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sim, target, stop := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 1})
-				defer stop()
+				sim, target := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 1})
 				target.Ladder = []prober.Rung{131072}
 				began := time.Now()
-				runner, err := prober.NewRunner(target, func(t prober.Target, f inference.Facts) (prober.LoadReader, error) {
+				runner := prober.RunnerOf(t, target, func(t prober.Target, f inference.Facts) (prober.LoadReader, error) {
 					r, err := servermetrics.New(t, f)
 					return crowdedLoad{r, began, test.others}, err
-				}, log.NewNopLogger())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer runner.Close()
+				})
 				run := runner.Run(t.Context(), 131072, nil)
 				ended := time.Since(began)
 				if test.yields == 0 {
@@ -128,18 +105,13 @@ func TestYield(t *testing.T) {
 func TestWaitingIsNotRunning(t *testing.T) {
 	const others = 40 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		_, target, stop := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 1})
-		defer stop()
+		_, target := simulated(t, simserver.Config{Shape: "sglang", Profile: profile(t, "kimi-k2.6-ddtree"), Seed: 1})
 		target.Ladder = []prober.Rung{8192}
 		began := time.Now()
-		runner, err := prober.NewRunner(target, func(t prober.Target, f inference.Facts) (prober.LoadReader, error) {
+		runner := prober.RunnerOf(t, target, func(t prober.Target, f inference.Facts) (prober.LoadReader, error) {
 			r, err := servermetrics.New(t, f)
 			return crowdedLoad{r, began, func(d time.Duration) (int, int) { return 0, btoi(d < others) }}, err
-		}, log.NewNopLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer runner.Close()
+		})
 		var first time.Time
 		run := runner.Run(t.Context(), 8192, func(p prober.Progress) {
 			if first.IsZero() {
