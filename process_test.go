@@ -3,8 +3,9 @@ package main
 import (
 	"os"
 	osexec "os/exec"
-	"path/filepath"
 	"testing"
+
+	"longctx_exporter/deploy/built"
 )
 
 // process is a daemon in a process of its own.
@@ -16,11 +17,24 @@ type process struct {
 // startProcess builds the program as users do and runs it until it is told to end, or the test ends.
 func startProcess(t *testing.T, args ...string) process {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), program)
-	if out, err := osexec.Command("go", "build", "-buildvcs=false", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
+	p := launch(t, builtProgram(t), freePort(t), args...)
+	p.awaitHealth(t, "")
+	return p
+}
+
+// builtProgram is the path of the program as users build it.
+func builtProgram(t *testing.T) string {
+	t.Helper()
+	path, err := built.Program(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	address := freePort(t)
+	return path
+}
+
+// launch runs a built program, which need not listen yet when it returns.
+func launch(t *testing.T, path, address string, args ...string) process {
+	t.Helper()
 	d := daemon{url: "http://" + address, stderr: &lockedBuffer{}, code: make(chan int, 1)}
 	command := osexec.Command(path, append(args, "--web.listen-address="+address)...)
 	command.Stderr = d.stderr
@@ -37,6 +51,5 @@ func startProcess(t *testing.T, args ...string) process {
 		command.Process.Kill()
 		<-ended
 	})
-	d.awaitHealth(t, "")
 	return process{d, command.Process}
 }

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	osexec "os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -86,32 +85,23 @@ func TestKilled(t *testing.T) {
 		lives = 15
 	}
 	sim := simulated(t, simserver.Config{TimeScale: 300, Options: simserver.Options{CacheReport: true, SpecMetrics: true}})
-	dir := t.TempDir()
-	binary, storage, address := filepath.Join(dir, "longctx_exporter"), filepath.Join(dir, "state"), freePort(t)
-	if out, err := osexec.Command("go", "build", "-buildvcs=false", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	binary, storage, address := builtProgram(t), filepath.Join(t.TempDir(), "state"), freePort(t)
 	config := file(t, fmt.Sprintf("ladder: [512, 1k]\nintervals: 1s\nbudget: 100%%\ntargets: [{name: a, url: '%s'}]\n", sim.url))
 	k := &killed{newest: map[string]float64{}}
 	var total float64
 	for life := range lives {
-		var log lockedBuffer
-		daemon := osexec.Command(binary, "--config.file="+config, "--storage.path="+storage, "--web.listen-address="+address)
-		daemon.Stdout, daemon.Stderr = &log, &log
-		if err := daemon.Start(); err != nil {
-			t.Fatal(err)
-		}
+		daemon := launch(t, binary, address, "--config.file="+config, "--storage.path="+storage)
 		end := make(chan struct{})
 		var scraping sync.WaitGroup
-		scraping.Go(func() { k.scrape(t, "http://"+address+"/metrics", end) })
+		scraping.Go(func() { k.scrape(t, daemon.url+"/metrics", end) })
 		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
-		if err := daemon.Process.Kill(); err != nil {
+		if err := daemon.Kill(); err != nil {
 			t.Error(err)
 		}
-		_ = daemon.Wait() // it was killed
+		<-daemon.code
 		close(end)
 		scraping.Wait()
-		if text := log.String(); strings.Contains(text, "set aside") || strings.Contains(text, "level=error") || strings.Contains(text, "another exporter") {
+		if text := daemon.stderr.String(); strings.Contains(text, "set aside") || strings.Contains(text, "level=error") || strings.Contains(text, "another exporter") {
 			t.Errorf("life %d: %s", life, text)
 		}
 		if _, err := os.Stat(filepath.Join(storage, "state")); err == nil {

@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -18,33 +17,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"longctx_exporter/deploy/built"
 	"longctx_exporter/prober"
 )
 
 // program is the path of the built program.
 var program string
 
-func TestMain(m *testing.M) {
-	code, err := withProgram(m.Run)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
-
-func withProgram(run func() int) (int, error) {
-	dir, err := os.MkdirTemp("", "longctx")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "longctx_exporter")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "..").CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("building the program: %w\n%s", err, out)
-	}
-	return run(), nil
-}
+func TestMain(m *testing.M) { os.Exit(built.Main(m, &program)) }
 
 // serveHelp is what the program says of its daemon.
 func serveHelp(t *testing.T) string {

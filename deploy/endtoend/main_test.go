@@ -4,12 +4,12 @@ package endtoend_test
 
 import (
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"longctx_exporter/deploy/built"
 )
 
 var (
@@ -20,27 +20,7 @@ var (
 // program is the path of the built program.
 var program string
 
-func TestMain(m *testing.M) {
-	code, err := withProgram(m.Run)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
-
-func withProgram(run func() int) (int, error) {
-	dir, err := os.MkdirTemp("", "longctx")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "longctx_exporter")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../..").CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("building the program: %w\n%s", err, out)
-	}
-	return run(), nil
-}
+func TestMain(m *testing.M) { os.Exit(built.Main(m, &program)) }
 
 // tool is the path of a tool, without which there is nothing to test with: a failure.
 func tool(t *testing.T, path string) string {
