@@ -325,13 +325,13 @@ func (f *fleet) current() map[string]member {
 	return f.members // replaced, never changed
 }
 
-func (f *fleet) measure(ctx context.Context, t prober.Target, r prober.Rung) prober.Run {
+func (f *fleet) measure(ctx context.Context, t prober.Target, r prober.Rung, earlier string) prober.Run {
 	defer f.series.BeginRun(t.Name)()
 	f.plan(t)
 	m := f.current()[t.Name]
 	m.poller.Nudge()
 	defer m.poller.Nudge()
-	run := m.runner.Run(ctx, r, nil)
+	run := m.runner.Confirm(ctx, r, earlier, nil)
 	f.store.SetServer(t.StateKey(), m.runner.State())
 	f.series.SetFacts(t.Name, m.runner.Facts(), m.runner.Deploy())
 	return run

@@ -131,11 +131,17 @@ const (
 	timeToFirstToken   = "longctx_time_to_first_token_seconds"
 )
 
-// clean ends the help of a gauge of the latest clean value.
-const clean = " in the latest accepted run of the rung; absent before the first and once it is 2.5 intervals old."
+// clean ends the help of a gauge of the latest clean value, and computed that of one which warm runs do not measure.
+const (
+	clean    = " in the latest accepted run of the rung; absent before the first and once it is 2.5 intervals old."
+	computed = " in the latest accepted run of the rung that computed its prompt, which a warm confirmation does not; absent before the first and once it is 2.5 intervals old."
+)
 
-// confirmed ends the help of a gauge over several clean values.
-const confirmed = " of the latest three accepted runs of the rung; absent unless all three know it and none is 2.5 intervals older than the next, or than now."
+// confirmed ends the help of a gauge over several clean values, and computedConfirmed that of one which warm runs do not measure.
+const (
+	confirmed         = " of the latest three accepted runs of the rung; absent unless all three know it and none is 2.5 intervals older than the next, or than now."
+	computedConfirmed = " of the latest three accepted runs of the rung that computed their prompts; absent unless all three know it and none is 2.5 intervals older than the next, or than now."
+)
 
 // contended ends the help of a gauge of the latest contended run.
 const contended = " of the latest run of the rung that was rejected because the server worked for others too; absent before the first and once it is 2.5 intervals old."
@@ -259,7 +265,7 @@ func outcomeMetrics() []Metric {
 		{Name: probeSkips, Type: Counter, Labels: perRung(), Help: "Number of due runs of the rung that were not sent."},
 		{
 			Name: probeConfirms, Type: Counter, Labels: perRung(),
-			Help: "Number of runs of the rung that were sent beside the schedule to confirm a surprising value; they count as runs too.",
+			Help: "Number of runs of the rung that were sent beside the schedule to confirm a surprising value, warm ones included; they count as runs too.",
 		},
 		{
 			Name: failuresInARow, Type: Gauge, Labels: perRung(),
@@ -281,9 +287,9 @@ func cleanMetrics() []Metric {
 		{Name: probePromptTokens, Type: Gauge, Labels: perRung(), Help: "Prompt tokens as the server counted them" + clean},
 		{
 			Name: ttft, Type: Gauge, Labels: perRung(),
-			Help: "Time to first token of an uncached prompt in seconds" + clean + " Absent also where the answer came in one burst.",
+			Help: "Time to first token of an uncached prompt in seconds" + computed + " Absent also where the answer came in one burst.",
 		},
-		{Name: prefillRate, Type: Gauge, Labels: perRung(), Help: "Computed prompt tokens per second of prefill" + clean},
+		{Name: prefillRate, Type: Gauge, Labels: perRung(), Help: "Computed prompt tokens per second of prefill" + computed},
 		{
 			Name: stepTime, Type: Gauge, Labels: perRung(),
 			Help: "Mean seconds per decode step (one verify pass; one token without speculation)" + clean,
@@ -328,8 +334,8 @@ func cleanMetrics() []Metric {
 func confirmedMetrics() []Metric {
 	return []Metric{
 		{Name: stepConfirmed, Type: Gauge, Labels: perRung(), Help: "Smallest seconds per decode step" + confirmed},
-		{Name: ttftConfirmed, Type: Gauge, Labels: perRung(), Help: "Smallest time to first token in seconds" + confirmed},
-		{Name: prefillConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest number of computed prompt tokens per second of prefill" + confirmed},
+		{Name: ttftConfirmed, Type: Gauge, Labels: perRung(), Help: "Smallest time to first token in seconds" + computedConfirmed},
+		{Name: prefillConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest number of computed prompt tokens per second of prefill" + computedConfirmed},
 		{Name: acceptConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest mean of tokens committed per verify pass" + confirmed},
 	}
 }

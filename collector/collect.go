@@ -32,9 +32,11 @@ func (t *target) collect(p page) {
 			p.known(contendedDecode, felt.DecodeRate, r.labels)
 			p.known(contendedRunning, float64(felt.Running), r.labels)
 		}
-		if s := r.fresh(now); s != nil {
+		if s := r.whole.fresh(now, r.longest()); s != nil {
+			p.prefill(r, s)
+		}
+		if s := r.clean.fresh(now, r.longest()); s != nil {
 			p.sample(r, s)
-			p.confirmed(r)
 			p.jitter(r)
 			p.known(stepExpected, f.add(r.length, s), r.labels)
 		}
@@ -140,12 +142,21 @@ func (p page) outcome(r *rung) {
 	}
 }
 
-// sample adds the latest clean values, those that are known.
-func (p page) sample(r *rung, s *prober.Sample) {
-	latest := valuesOf(*s)
-	p.known(probePromptTokens, float64(s.PromptTokens), r.labels)
+// prefill adds the prefill of the latest whole run, as far as it is known, and what the latest three agree on.
+func (p page) prefill(r *rung, s *prober.Sample) {
+	latest, all := valuesOf(*s), agreed(r.recent(true))
 	p.known(ttft, latest.ttft, r.labels)
 	p.known(prefillRate, latest.prefill, r.labels)
+	p.known(ttftConfirmed, all.ttft, r.labels)
+	p.known(prefillConfirmed, all.prefill, r.labels)
+}
+
+// sample adds the other latest clean values, those that are known, and what the latest three agree on.
+func (p page) sample(r *rung, s *prober.Sample) {
+	latest, all := valuesOf(*s), agreed(r.recent(false))
+	p.known(probePromptTokens, float64(s.PromptTokens), r.labels)
+	p.known(stepConfirmed, all.step, r.labels)
+	p.known(acceptConfirmed, all.accept, r.labels)
 	p.known(stepTime, latest.step, r.labels)
 	p.known(acceptLength, latest.accept, r.labels)
 	p.known(decodeRate, s.DecodeRate, r.labels)
@@ -164,13 +175,4 @@ func (p page) sample(r *rung, s *prober.Sample) {
 	if s.Method != "stream" && latest.step > 0 && positive(s.StepStream) {
 		p.gauge(methodDisagreement, math.Abs(s.StepStream-s.Step)/s.Step, r.labels)
 	}
-}
-
-// confirmed adds what the latest clean samples agree on.
-func (p page) confirmed(r *rung) {
-	v := r.confirmed()
-	p.known(ttftConfirmed, v.ttft, r.labels)
-	p.known(prefillConfirmed, v.prefill, r.labels)
-	p.known(stepConfirmed, v.step, r.labels)
-	p.known(acceptConfirmed, v.accept, r.labels)
 }

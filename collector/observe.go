@@ -2,7 +2,6 @@ package collector
 
 import (
 	"slices"
-	"time"
 
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/inference"
@@ -17,7 +16,7 @@ func (t *target) observe(run prober.Run, keep Keeper) {
 	}
 	t.mu.Lock()
 	next := r.record
-	next.take(run, r.fresh(time.Now()) != nil)
+	next.take(run, r.longest())
 	t.mu.Unlock()
 	if keep != nil && run.Status != prober.Skipped {
 		keep(run.Target, run.Rung, next.state())

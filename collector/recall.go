@@ -58,7 +58,7 @@ func (p page) recall(r *rung) {
 		return
 	}
 	p.gauge(needleMissesInRow, a.missing, r.labels)
-	if time.Since(a.at) <= time.Duration(freshIntervals*float64(r.interval())) {
+	if time.Since(a.at) <= r.longest() {
 		p.gauge(needleFound, truth(a.found), r.labels)
 	}
 }

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"longctx_exporter/prober"
@@ -20,13 +21,11 @@ type record struct {
 	succeeded          time.Time // wall clock, for people and alerts
 	reachable          *bool
 
-	cleanAt   time.Time // monotonic, for the age of clean
-	clean     *prober.Sample
-	cleanPlan prober.Plan
-	spread    *float64 // of the steps of clean
-	jitter    jitter   // of the same
-	unbroken  int      // how many of the latest samples came without a gap, confirmedBy at most
-	plans     planComparison
+	clean  latest
+	whole  latest   // the same, but for warm runs, which measure decode alone
+	spread *float64 // of the steps of clean
+	jitter jitter   // of the same
+	plans  planComparison
 
 	shares shares             // of the steps of clean
 	felt   *prober.Contention // in the latest contended run; a restart loses it
@@ -37,8 +36,33 @@ type record struct {
 	kept state.Rung // samples and step times by deploy; the rest is written by state
 }
 
-// take takes a run in.
-func (r *record) take(run prober.Run, fresh bool) {
+// latest is the latest of a rung's clean samples.
+type latest struct {
+	sample   *prober.Sample // nil before the first
+	at       time.Time      // monotonic, for its age
+	plan     prober.Plan
+	unbroken int // how many of them came without a gap, up to this one, confirmedBy at most
+}
+
+// fresh is the sample while it may be shown, else nil.
+func (l latest) fresh(now time.Time, longest time.Duration) *prober.Sample {
+	if l.sample == nil || now.Sub(l.at) > longest {
+		return nil
+	}
+	return l.sample
+}
+
+// next is the latest sample once there is another.
+func (l latest) next(s prober.Sample, plan prober.Plan, now time.Time, longest time.Duration) latest {
+	unbroken := 1
+	if l.fresh(now, longest) != nil {
+		unbroken = min(l.unbroken+1, confirmedBy)
+	}
+	return latest{&s, now, plan, unbroken}
+}
+
+// take takes a run in; longest is how long a sample may be shown.
+func (r *record) take(run prober.Run, longest time.Duration) {
 	switch run.Status {
 	case prober.Failed:
 		r.failing++
@@ -52,7 +76,7 @@ func (r *record) take(run prober.Run, fresh bool) {
 		}
 	case prober.Accepted:
 		r.failing, r.rejecting = 0, 0
-		r.takeSample(run, fresh)
+		r.takeSample(run, longest)
 	case prober.Skipped:
 	default:
 		return
@@ -67,18 +91,17 @@ func (r *record) take(run prober.Run, fresh bool) {
 }
 
 // takeSample takes the sample of an accepted run.
-func (r *record) takeSample(run prober.Run, fresh bool) {
+func (r *record) takeSample(run prober.Run, longest time.Duration) {
 	s, now := run.Sample, time.Now()
-	if !fresh {
-		r.unbroken = 0
-	}
-	r.unbroken = min(r.unbroken+1, confirmedBy)
 	r.spread, r.shares, r.jitter = spread(s), sharesOf(s), jitterOf(s)
 	s.StepTimes, s.AcceptHistogram = nil, nil // shown by the histograms, not worth keeping
-	if run.Plan == prober.Pair && r.cleanPlan == prober.Triple {
-		r.plans = planComparison{at: now, step: ratio(s.Step, r.clean.Step), accept: ratio(s.AcceptLength, r.clean.AcceptLength)}
+	if before := r.whole; run.Plan == prober.Pair && before.plan == prober.Triple {
+		r.plans = planComparison{at: now, step: ratio(s.Step, before.sample.Step), accept: ratio(s.AcceptLength, before.sample.AcceptLength)}
 	}
-	r.clean, r.cleanAt, r.cleanPlan = &s, now, run.Plan
+	r.clean = r.clean.next(s, run.Plan, now, longest)
+	if run.Plan != prober.Warm {
+		r.whole = r.whole.next(s, run.Plan, now, longest)
+	}
 	if !run.Started.IsZero() {
 		r.succeeded = run.Started.Add(max(0, run.Duration))
 	}
@@ -101,21 +124,33 @@ func (r *record) keptSample(run prober.Run) state.Sample {
 	}
 }
 
-// recent are the values of the latest clean samples that came without a gap.
-func (r *record) recent() []values {
+// recent are the values of the latest clean samples that came without a gap, or of those of them that are not warm.
+func (r *record) recent(whole bool) []values {
+	wanted := r.clean.unbroken
+	if whole {
+		wanted = r.whole.unbroken
+	}
 	var recent []values
-	samples := r.kept.Samples
-	for _, s := range samples[max(0, len(samples)-r.unbroken):] {
-		recent = append(recent, valuesOf(prober.SampleOf(s)))
+	for _, s := range slices.Backward(r.kept.Samples) {
+		if len(recent) == wanted {
+			break
+		}
+		if !whole || isWhole(s) {
+			recent = append(recent, valuesOf(prober.SampleOf(s)))
+		}
 	}
 	return recent
 }
+
+// isWhole says whether a kept sample is none of a warm run.
+func isWhole(s state.Sample) bool { return prober.Plan(s.Plan) != prober.Warm }
 
 // state is the record as it is kept.
 func (r *record) state() state.Rung {
 	s := r.kept
 	s.Attempted, s.Duration, s.Succeeded = r.attempted, r.duration.Seconds(), r.succeeded
-	s.Failing, s.Rejecting, s.Reachable, s.Unbroken = int(r.failing), int(r.rejecting), r.reachable, r.unbroken
+	s.Failing, s.Rejecting, s.Reachable = int(r.failing), int(r.rejecting), r.reachable
+	s.Unbroken, s.UnbrokenWhole = r.clean.unbroken, r.whole.unbroken
 	s.Plans, s.Needle = nil, nil
 	if a := r.answer; a != nil {
 		s.Needle = &state.Needle{At: a.at, Found: a.found, Missing: int(a.missing)}
@@ -144,22 +179,35 @@ func recordOf(s state.Rung, now time.Time, age func(time.Time) (time.Duration, b
 			r.answer.at = now.Add(-old)
 		}
 	}
-	last := len(s.Samples) - 1
-	if last < 0 {
+	all := s.Samples
+	if len(all) == 0 {
 		return r
 	}
-	latest := s.Samples[last]
-	if old, ok := age(latest.At); ok {
-		clean := prober.SampleOf(latest)
-		r.clean, r.cleanAt, r.cleanPlan = &clean, now.Add(-old), prober.Plan(latest.Plan)
-		r.unbroken = min(s.Unbroken, confirmedBy)
-		r.jitter = jitter{steps: max(0, latest.TimedSteps), p99: known(latest.StepP99), max: known(latest.StepMax)}
-		if latest.Spread != nil && *latest.Spread >= 0 {
-			r.spread = latest.Spread
+	last := all[len(all)-1]
+	if r.clean = latestOf(last, s.Unbroken, now, age); r.clean.sample != nil {
+		r.jitter = jitter{steps: max(0, last.TimedSteps), p99: known(last.StepP99), max: known(last.StepMax)}
+		if last.Spread != nil && *last.Spread >= 0 {
+			r.spread = last.Spread
 		}
-		r.shares = shares{one: share(latest.AcceptOne), most: share(latest.AcceptCap)}
+		r.shares = shares{one: share(last.AcceptOne), most: share(last.AcceptCap)}
+	}
+	for _, kept := range slices.Backward(all) {
+		if isWhole(kept) {
+			r.whole = latestOf(kept, s.UnbrokenWhole, now, age)
+			break
+		}
 	}
 	return r
+}
+
+// latestOf turns a sample that was kept back; one of unknown age into none.
+func latestOf(s state.Sample, unbroken int, now time.Time, age func(time.Time) (time.Duration, bool)) latest {
+	old, ok := age(s.At)
+	if !ok {
+		return latest{}
+	}
+	sample := prober.SampleOf(s)
+	return latest{&sample, now.Add(-old), prober.Plan(s.Plan), min(unbroken, confirmedBy)}
 }
 
 // share is a kept share, nil where it is none.

@@ -70,24 +70,17 @@ func (r *rung) compared(now time.Time) planComparison {
 
 // contended is what the latest contended run felt while it may be shown, else nil.
 func (r *rung) contended(now time.Time) *prober.Contention {
-	if r.felt == nil || now.Sub(r.feltAt) > time.Duration(freshIntervals*float64(r.interval())) {
+	if r.felt == nil || now.Sub(r.feltAt) > r.longest() {
 		return nil
 	}
 	return r.felt
 }
 
-// fresh is the latest clean sample while it may be shown, else nil.
-func (r *rung) fresh(now time.Time) *prober.Sample {
-	if r.clean == nil || now.Sub(r.cleanAt) > time.Duration(freshIntervals*float64(r.interval())) {
-		return nil
-	}
-	return r.clean
-}
+// longest is how long a measured value may be shown.
+func (r *rung) longest() time.Duration { return time.Duration(freshIntervals * float64(r.interval())) }
 
-// confirmed gives what all of the latest samples reached: the least seconds, the most tokens. What one of them does not know
-// is 0.
-func (r *rung) confirmed() values {
-	recent := r.recent()
+// agreed gives what all of the latest samples reached: the least seconds, the most tokens. What one of them does not know is 0.
+func agreed(recent []values) values {
 	if len(recent) < confirmedBy {
 		return values{}
 	}

@@ -144,10 +144,12 @@ func (l *ledger) solvent() map[*account]time.Time {
 		level, sum = a.relative(), sum-a.weight
 		at[a] = l.paid.Add(time.Duration(after))
 	}
-	if l.reserve.debt > 0 {
-		at[&l.reserve] = l.paid.Add(time.Duration(float64(l.reserve.debt) / (1 - ladderShare)))
-	}
 	return at
+}
+
+// lends is when the confirmations will owe no more than the credit, if nothing else runs until then.
+func (l *ledger) lends(credit time.Duration) time.Time {
+	return l.paid.Add(time.Duration(float64(max(0, l.reserve.debt-credit)) / (1 - ladderShare)))
 }
 
 // begin books the beginning of a run.

@@ -134,7 +134,7 @@ type TargetConfig struct {
 	// Refused: responses
 	API inference.API `yaml:"api,omitempty"`
 	// Plan is how a rung is measured: auto, pair (every request uncached) or triple (one uncached, then pairs that the prefix
-	// cache serves).
+	// cache serves). A surprising step time of a triple is confirmed by more of its pairs alone, the plan `warm`.
 	//
 	// Default: `auto`
 	// Example: pair

@@ -324,7 +324,7 @@ func (e *execution) chooseMethod(pairs []pairLegs, c comparison) (estimate.Diffe
 	switch {
 	case apart <= e.target.Precision/agreeWithin:
 		return two, "two_point", nil
-	case e.run.Plan == Triple && apart > disagreeBeyond:
+	case e.run.Plan != Pair && apart > disagreeBeyond:
 		return two, "", reject(Inconsistent, "the two-point difference (%.3g s) and the stream (%.3g s) contradict each other", two.Seconds, stream.Seconds)
 	}
 	return stream, "stream", nil

@@ -19,27 +19,29 @@ const (
 
 // quantity is one that is watched for surprises.
 type quantity struct {
-	name string
-	of   func(Sample) float64 // 0 where not known
+	name   string
+	decode bool                 // pairs on a cached prompt measure it
+	of     func(Sample) float64 // 0 where not known
 }
 
 func quantities() []quantity {
 	return []quantity{
-		{"step", func(s Sample) float64 { return s.Step }},
-		{"ttft", func(s Sample) float64 {
+		{"step", true, func(s Sample) float64 { return s.Step }},
+		{"ttft", false, func(s Sample) float64 {
 			if s.Buffered {
 				return 0
 			}
 			return s.TTFT
 		}},
-		{"prefill", func(s Sample) float64 { return s.Prefill }},
+		{"prefill", false, func(s Sample) float64 { return s.Prefill }},
 	}
 }
 
 // evidence is what the clean samples of a rung say of its latest one.
 type evidence struct {
-	clean []Sample // the latest, oldest first; after a change that was confirmed none from before it
-	doubt *doubt   // nil where there is none
+	clean      []Sample // the latest, oldest first; what a change that was confirmed has made old is forgotten
+	doubt      *doubt   // nil where there is none
+	prefillToo bool     // the latest one is surprising in its prefill, whatever the doubt is about
 }
 
 // doubt is a surprising value that is neither confirmed nor refuted.
@@ -65,10 +67,13 @@ func (e *evidence) take(s Sample) (finding, doubt) {
 	before := e.clean
 	e.clean = append(slices.Clone(before), s)
 	e.clean = e.clean[max(0, len(e.clean)-keptClean):]
+	surprises := doubted(before, s)
+	e.prefillToo = slices.ContainsFunc(surprises, func(d doubt) bool { return !d.decode })
 	if e.doubt == nil {
-		if e.doubt = doubted(before, s); e.doubt == nil {
+		if len(surprises) == 0 {
 			return nothingNew, doubt{}
 		}
+		e.doubt = &surprises[0]
 		return surprised, *e.doubt
 	}
 	d := e.doubt
@@ -82,12 +87,28 @@ func (e *evidence) take(s Sample) (finding, doubt) {
 	if d.seen++; d.seen < certain {
 		return nothingNew, doubt{}
 	}
-	e.doubt, e.clean = nil, e.clean[len(e.clean)-certain:]
+	e.doubt = nil
+	e.forget(d.decode)
 	return confirmed, *d
 }
 
-// doubted is the first quantity of a sample that is surprising beside the ones before it; nil where none is.
-func doubted(before []Sample, s Sample) *doubt {
+// forget drops the samples from before a change; of one in decode that not all confirm with a prefill of theirs, only the steps.
+func (e *evidence) forget(decode bool) {
+	n := len(e.clean) - certain
+	if !decode || !slices.ContainsFunc(e.clean[n:], func(s Sample) bool { return !measured(s.Prefill) }) {
+		e.clean = e.clean[n:]
+		return
+	}
+	for i := range e.clean[:n] {
+		e.clean[i].Step = 0
+	}
+}
+
+// decodeAlone says whether warm pairs settle the doubt: prefill is not in it.
+func (e *evidence) decodeAlone() bool { return e.doubt != nil && e.doubt.decode && !e.prefillToo }
+
+// doubted lists the quantities of a sample that are surprising beside the ones before it.
+func doubted(before []Sample, s Sample) (surprises []doubt) {
 	for _, q := range quantities() {
 		var known []float64
 		for _, b := range before {
@@ -100,7 +121,7 @@ func doubted(before []Sample, s Sample) *doubt {
 		if !ok || len(known) < fewestClean || !measured(v) || math.Abs(v-usual) <= surprising*usual {
 			continue
 		}
-		d := &doubt{quantity: q, value: v, usual: usual, seen: 1}
+		d := doubt{quantity: q, value: v, usual: usual, seen: 1}
 		alike := 0
 		for _, b := range known {
 			if d.borneOutBy(b) {
@@ -108,10 +129,10 @@ func doubted(before []Sample, s Sample) *doubt {
 			}
 		}
 		if alike < twiceSeen {
-			return d
+			surprises = append(surprises, d)
 		}
 	}
-	return nil
+	return surprises
 }
 
 // borneOutBy says whether a value is as surprising, to the same side.

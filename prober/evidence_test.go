@@ -73,7 +73,30 @@ func TestEvidenceOfEachQuantity(t *testing.T) {
 		if _, d := e.take(test.sample); d.name != test.want {
 			t.Errorf("%s: a surprise in %q, want %q", name, d.name, test.want)
 		}
+		if alone := name == "step"; e.decodeAlone() != alone {
+			t.Errorf("%s: decode alone settles it: %v, want %v", name, e.decodeAlone(), alone)
+		}
 	}
+}
+
+// TestEvidenceOfWarmRuns has slower steps confirmed by samples without a prefill, and sees that what is usual of prefill stays known.
+func TestEvidenceOfWarmRuns(t *testing.T) {
+	var e evidence
+	take := func(s Sample, want finding, quantity string) {
+		t.Helper()
+		if found, d := e.take(s); found != want || d.name != quantity {
+			t.Errorf("%+v: %v %q, want %v %q", s, found, d.name, want, quantity)
+		}
+	}
+	for range 5 {
+		take(Sample{Step: 1, TTFT: 10, Prefill: 1000}, nothingNew, "")
+	}
+	take(Sample{Step: 1.3, TTFT: 10, Prefill: 1000}, surprised, "step")
+	take(Sample{Step: 1.3}, nothingNew, "")
+	take(Sample{Step: 1.3}, confirmed, "step")
+	take(Sample{Step: 1.3, TTFT: 13, Prefill: 1000}, surprised, "ttft")
+	take(Sample{Step: 1.3, TTFT: 10, Prefill: 1000}, refuted, "ttft")
+	take(Sample{Step: 1, TTFT: 10, Prefill: 1000}, surprised, "step")
 }
 
 // spoilt is how a run ends that measures nothing; the zero value is a clean one.
@@ -142,7 +165,7 @@ func TestConfirmations(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 20*every)
 				defer cancel()
-				s := NewScheduler([]Target{target}, func(ctx context.Context, target Target, r Rung) Run {
+				s := NewScheduler([]Target{target}, func(ctx context.Context, target Target, r Rung, _ string) Run {
 					n++
 					run := fakeRun(ctx, target, r, 10*time.Second)
 					run.Sample.Step = 2
@@ -206,7 +229,7 @@ func TestEvidenceOutlivesTheProcess(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				s := NewScheduler(nil, func(ctx context.Context, target Target, r Rung) Run {
+				s := NewScheduler(nil, func(ctx context.Context, target Target, r Rung, _ string) Run {
 					run := fakeRun(ctx, target, r, time.Second)
 					run.Sample.Step = test.step
 					return run

@@ -33,8 +33,8 @@ func TestGovernedRuns(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), days*24*time.Hour)
 		defer cancel()
 		runs := &everyRun{}
-		s := prober.NewScheduler([]prober.Target{target, other}, func(ctx context.Context, x prober.Target, r prober.Rung) prober.Run {
-			return runners[x.Name].Run(ctx, r, nil)
+		s := prober.NewScheduler([]prober.Target{target, other}, func(ctx context.Context, x prober.Target, r prober.Rung, earlier string) prober.Run {
+			return runners[x.Name].Confirm(ctx, r, earlier, nil)
 		}, runs, log.NewNopLogger())
 		s.Run(ctx)
 

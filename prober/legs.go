@@ -23,6 +23,7 @@ const (
 type execution struct {
 	*Runner
 	rung     Rung
+	earlier  string // run whose prompt is to be sent again; "" for none
 	progress func(Progress)
 	run      Run
 
@@ -38,6 +39,8 @@ type execution struct {
 	canaries []canary      // before and after the run, where the server tells nothing of its load
 	self     *selfWatch    // of our own lateness
 	needle   *needle       // planted in the prompts of this run; nil for none
+	found    *foundCold    // a cold leg that was sent already; nil for none
+	replica  string        // that has the prompt of a warm run; "" where not known
 	learnt   rungMemory    // what the pairs say about the next run of this rung
 }
 
@@ -131,13 +134,17 @@ func (e *execution) timeout(tokens int, expected time.Duration) time.Duration {
 
 // coldPrefill is the outcome of the cold legs of a run.
 type coldPrefill struct {
-	legs  []Leg // the ones that agree
-	last  Leg   // the last one sent
-	built built // its prompt, which is in the cache now if the server has one
+	legs    []Leg   // the ones that agree; none of a warm run
+	last    Leg     // the last one sent
+	built   built   // its prompt, which is in the cache now if the server has one
+	earlier float64 // seconds to the first token when an earlier run computed it; 0 where this one did
 }
 
 // seconds is the mean time to the first token of the agreeing legs.
 func (c coldPrefill) seconds() float64 {
+	if len(c.legs) == 0 {
+		return c.earlier
+	}
 	var sum float64
 	for _, l := range c.legs {
 		sum += shortSeconds(l)
@@ -206,6 +213,10 @@ func bySeconds(a, b Leg) int { return cmp.Compare(shortSeconds(a), shortSeconds(
 // coldLeg sends one short leg on a fresh prompt, again with a better one where the length of a text prompt was not yet known.
 func (e *execution) coldLeg(ctx context.Context, run int) (Leg, built, error) {
 	const tries = 3
+	if f := e.found; f != nil {
+		e.found = nil
+		return f.leg, f.built, nil
+	}
 	for try := 1; ; try++ {
 		b, err := e.prompts.build(e.length, e.needle)
 		if err != nil {

@@ -15,6 +15,7 @@ type memory struct {
 	runs          map[Rung]int           // begun so far
 	rungs         map[Rung]rungMemory    // of the last clean sample
 	cold          map[Rung]time.Duration // last sound cold TTFT
+	sent          map[Rung]sentPrompt    // by the last clean run on a cached prompt
 	canaries      []canary               // of the last runs
 	coldLegs      map[Rung]int           // of the last run
 	pool          poolMemory
@@ -39,6 +40,7 @@ func newMemory() memory {
 		runs:        map[Rung]int{},
 		rungs:       map[Rung]rungMemory{},
 		cold:        map[Rung]time.Duration{},
+		sent:        map[Rung]sentPrompt{},
 		coldLegs:    map[Rung]int{},
 	}
 }

@@ -38,7 +38,7 @@ func (e *execution) recallRoom() int {
 
 // plantNeedle chooses the fact for the prompts of this run. Where it cannot be made of token ids there is none.
 func (e *execution) plantNeedle(ctx context.Context) {
-	if !e.target.Needle || e.length < leastNeedlePrompt {
+	if e.needle != nil || !e.target.Needle || e.length < leastNeedlePrompt {
 		return
 	}
 	n, err := e.prompts.thread(ctx, e.client)

@@ -57,6 +57,9 @@ func (e *execution) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if sent, ok := e.again(); ok {
+		return e.warmPlan(ctx, sent, m)
+	}
 	if e.plan() == Pair {
 		return e.pairPlan(ctx, m)
 	}
@@ -106,10 +109,11 @@ func (e *execution) prepare(ctx context.Context) error {
 	return nil
 }
 
-// warmUp sends the pre-roll: after start or idling, clocks are low, code is not compiled and weights may be away. Where the
-// server says nothing of its load, a second one is the run's first canary.
+// warmUp sends the pre-roll: after start or idling, clocks are low, code is not compiled and weights may be away. Where a prompt is
+// sent again, that does as well, and another one may push it out of the cache. Where the server says nothing of its load, a second
+// one is the run's first canary.
 func (e *execution) warmUp(ctx context.Context) error {
-	if time.Since(e.memory.lastLeg) >= idleBefore {
+	if _, again := e.again(); !again && time.Since(e.memory.lastLeg) >= idleBefore {
 		if _, err := e.preRoll(ctx); err != nil {
 			return err
 		}
@@ -180,6 +184,7 @@ func (e *execution) triplePlan(ctx context.Context, m int) error {
 	if err := e.evaluate(ctx, c, pairs); err != nil {
 		return err
 	}
+	e.keepPrompt(c)
 	e.compareFirstTokens(c, pairs)
 	e.askForNeedle(ctx, c)
 	return nil

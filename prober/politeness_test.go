@@ -104,8 +104,8 @@ func feel(t *testing.T, rate float64, probed bool) (felt simserver.Felt, runs *l
 		}
 		runner := prober.RunnerOf(t, target, servermetrics.New)
 		if probed {
-			prober.NewScheduler([]prober.Target{target}, func(ctx context.Context, _ prober.Target, r prober.Rung) prober.Run {
-				return runner.Run(ctx, r, nil)
+			prober.NewScheduler([]prober.Target{target}, func(ctx context.Context, _ prober.Target, r prober.Rung, earlier string) prober.Run {
+				return runner.Confirm(ctx, r, earlier, nil)
 			}, runs, log.NewNopLogger()).Run(ctx)
 		}
 		<-ctx.Done()

@@ -29,6 +29,15 @@ type built struct {
 	ids    prompt.Sequence // nil for text
 	tokens int             // wanted length
 	salt   string          // namespace of the prefix cache
+	recipe recipe
+}
+
+// recipe makes one prompt, and the same one again.
+type recipe struct {
+	tokens int // wanted length
+	nonce  uint64
+	needle *needle      // nil for none
+	text   *prompt.Text // as it was then: what is learnt later moves where the prose begins; nil for ids
 }
 
 // NewProse is the text of all prompts. Runners that share it take less memory.
@@ -47,18 +56,27 @@ func newPromptSource(ctx context.Context, c *inference.Client, f inference.Facts
 
 // build makes a prompt that no cache has seen: its nonce stands in its first tokens. The needle may be nil.
 func (s *promptSource) build(tokens int, n *needle) (built, error) {
-	nonce := rand.Uint64()
-	b := built{tokens: tokens, salt: fmt.Sprintf("longctx-%016x", nonce)}
+	r := recipe{tokens: tokens, nonce: rand.Uint64(), needle: n}
+	if s.text != nil {
+		r.text = s.text.Snapshot()
+	}
+	return s.follow(r)
+}
+
+// follow makes the prompt of a recipe of this source.
+func (s *promptSource) follow(r recipe) (built, error) {
+	b := built{tokens: r.tokens, salt: fmt.Sprintf("longctx-%016x", r.nonce), recipe: r}
+	n := r.needle
 	if n == nil {
 		n = &needle{}
 	}
-	if s.ids == nil {
-		b.text = s.text.Plant(tokens, nonce, n.fact.Sentence, n.depth)
+	if r.text != nil {
+		b.text = r.text.Plant(r.tokens, r.nonce, n.fact.Sentence, n.depth)
 		b.prompt = inference.TextPrompt(b.text...)
 		return b, nil
 	}
 	var err error
-	if b.ids, err = s.ids.Plant(tokens, nonce, n.ids, n.depth); err != nil {
+	if b.ids, err = s.ids.Plant(r.tokens, r.nonce, n.ids, n.depth); err != nil {
 		return built{}, err
 	}
 	b.prompt = inference.IDPrompt(b.ids...)

@@ -6,9 +6,10 @@ import (
 	"longctx_exporter/prober/inference"
 )
 
-// checkReplicas says whether all legs were answered by the same replica, as far as they tell, and by the one that is pinned.
+// checkReplicas says whether all legs were answered by the same replica, as far as they tell, and by the one that is pinned, or
+// that has the prompt of a warm run.
 func (e *execution) checkReplicas() error {
-	seen := ""
+	seen := e.replica
 	for _, l := range e.run.Legs {
 		switch r := l.Response.Replica; {
 		case r == "" || r == seen:

@@ -81,6 +81,7 @@ const (
 	AutoPlan Plan = "auto"
 	Pair     Plan = "pair"   // cold(1), cold(1+M)
 	Triple   Plan = "triple" // cold(1), then pairs warm(1), warm(1+M) on the same prompt
+	Warm     Plan = "warm"   // pairs warm(1), warm(1+M) on the prompt of a triple before; of confirmations alone, and never configured
 )
 
 // Isolation says what is known of other requests during a run.
@@ -128,7 +129,7 @@ type Run struct {
 // keeps TTFT and Prefill where its cold leg was sound, and neither steps nor decode rates.
 type Sample struct {
 	PromptTokens    int        // as the server counted them
-	TTFT            float64    // seconds, cold prefill, mean over the cold legs
+	TTFT            float64    // seconds, cold prefill, mean over the cold legs; like Prefill not measured by a warm run
 	Prefill         float64    // computed prompt tokens per second
 	Pairs           int        // pairs that the step time rests on
 	Step            float64    // seconds per verify pass

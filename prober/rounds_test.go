@@ -11,7 +11,7 @@ import (
 func TestRoundsDoNotOverlap(t *testing.T) {
 	target := testTarget("a", "s", 1, map[Rung]time.Duration{1024: 5 * time.Minute})
 	var going atomic.Int32
-	d := schedule(t, []Target{target}, time.Hour+2*time.Minute, func(ctx context.Context, t2 Target, r Rung) Run {
+	d := schedule(t, []Target{target}, time.Hour+2*time.Minute, func(ctx context.Context, t2 Target, r Rung, _ string) Run {
 		if going.Add(1) > 1 {
 			t.Error("two runs at once")
 		}

@@ -86,6 +86,7 @@ func (r *Runner) Identify(ctx context.Context) (inference.Facts, error) {
 	r.takeSettings(facts)
 	if facts.TokenIDs != r.facts.TokenIDs {
 		r.prompts = nil
+		clear(r.memory.sent)
 	}
 	r.facts, r.identified = facts, time.Now()
 	return facts, nil
@@ -123,12 +124,19 @@ func (r *Runner) Facts() inference.Facts { return r.facts }
 // Run measures one rung. It always returns a complete Run; cancelling ctx ends the running request on the wire and gives
 // a run that is rejected as interrupted. progress may be nil.
 func (r *Runner) Run(ctx context.Context, rung Rung, progress func(Progress)) Run {
+	return r.Confirm(ctx, rung, "", progress)
+}
+
+// Confirm measures decode alone, on the prompt of an earlier run of the rung, where the server still has it in its cache. Where it
+// has not, where the server was restarted or changed since, or where that run had no such prompt, it is as good as Run.
+func (r *Runner) Confirm(ctx context.Context, rung Rung, earlier string, progress func(Progress)) Run {
 	if progress == nil {
 		progress = func(Progress) {}
 	}
 	e := &execution{
 		Runner:   r,
 		rung:     rung,
+		earlier:  earlier,
 		progress: progress,
 		run: Run{
 			ID:      strconv.FormatUint(rand.Uint64(), 36),

@@ -22,8 +22,9 @@ import (
 // firstRunWithin bounds the wait for the first run of a rung on an idle server.
 const firstRunWithin = time.Minute
 
-// RunFunc measures one rung of one target. It returns soon after its context ends.
-type RunFunc func(context.Context, Target, Rung) Run
+// RunFunc measures one rung of one target; its decode alone, where it is to confirm that of an earlier run, whose ID it is given,
+// and can do so on that run's prompt (see Runner.Confirm). It returns soon after its context ends.
+type RunFunc func(ctx context.Context, t Target, r Rung, earlier string) Run
 
 // Scheduler decides when each rung of each target is measured. Every server has one goroutine, so that it is never probed
 // twice at once, and a ledger, by which probes keep within the budget of its time. Targets come and go while it runs; the
@@ -52,6 +53,7 @@ type slot struct {
 	since   time.Time // the first due time since the last run; how late the slot is
 	again   time.Time // when a run that was put off is tried again; zero for none
 	confirm time.Time // from when on a confirmation is wanted; zero for none
+	warm    warmth    // of that confirmation
 	evidence
 	barred time.Time     // until when budget or quiet hours have kept it from running
 	putOff int           // how often in a row a run was
@@ -153,7 +155,7 @@ func (sl *slot) newRun(started time.Time) Run {
 // execute runs a slot, books what that cost, tells the observer, and logs what has changed.
 func (s *Scheduler) execute(ctx context.Context, sv *server, o opening) {
 	started := time.Now()
-	run := s.guarded(ctx, o.slot)
+	run := s.guarded(ctx, o)
 	run.Confirmation = o.confirms
 	took := time.Since(started)
 	if run.Duration > 0 || run.Status == Skipped {
@@ -205,8 +207,8 @@ func (s *Scheduler) logChange(sl *slot, run Run, took time.Duration) {
 }
 
 // guarded turns a panic into a failed run: one bad answer must not end the probing of all servers.
-func (s *Scheduler) guarded(ctx context.Context, sl *slot) (run Run) {
-	started := time.Now()
+func (s *Scheduler) guarded(ctx context.Context, o opening) (run Run) {
+	started, sl := time.Now(), o.slot
 	defer func() {
 		p := recover()
 		if p == nil {
@@ -218,5 +220,5 @@ func (s *Scheduler) guarded(ctx context.Context, sl *slot) (run Run) {
 		run.Duration = time.Since(started)
 		run.Status, run.Reason, run.Message = Failed, Reason(inference.Protocol), "the probe itself broke; its log has the details"
 	}()
-	return s.run(ctx, sl.target, sl.rung)
+	return s.run(ctx, sl.target, sl.rung, o.earlier)
 }

@@ -37,7 +37,7 @@ func TestChange(t *testing.T) {
 		t.Run(server, func(t *testing.T) {
 			stays := testTarget("stays", "gpu", 1, map[Rung]time.Duration{1024: 5 * time.Minute})
 			comes := testTarget("comes", server, 1, map[Rung]time.Duration{1024: 2 * time.Minute})
-			d := changing(t, []Target{stays}, func(ctx context.Context, t Target, r Rung) Run {
+			d := changing(t, []Target{stays}, func(ctx context.Context, t Target, r Rung, _ string) Run {
 				return fakeRun(ctx, t, r, 10*time.Second)
 			}, func(ctx context.Context, s *Scheduler, d *diary) {
 				for range 10 {
@@ -74,7 +74,7 @@ func TestRemoveWhileRunning(t *testing.T) {
 		testTarget("gone", "a", 1, map[Rung]time.Duration{1024: time.Hour}),
 		testTarget("stays", "b", 1, map[Rung]time.Duration{1024: time.Hour}),
 	}
-	d := changing(t, targets, func(ctx context.Context, t Target, r Rung) Run {
+	d := changing(t, targets, func(ctx context.Context, t Target, r Rung, _ string) Run {
 		return fakeRun(ctx, t, r, 10*time.Minute)
 	}, func(ctx context.Context, s *Scheduler, d *diary) {
 		time.Sleep(2 * time.Minute) // both run
@@ -102,7 +102,7 @@ func TestDebtOutlivesTarget(t *testing.T) {
 	target := func(name string) []Target {
 		return []Target{testTarget(name, "gpu", 0.1, map[Rung]time.Duration{1024: time.Second})}
 	}
-	d := changing(t, target("a"), func(ctx context.Context, t Target, r Rung) Run {
+	d := changing(t, target("a"), func(ctx context.Context, t Target, r Rung, _ string) Run {
 		return fakeRun(ctx, t, r, 10*time.Minute)
 	}, func(ctx context.Context, s *Scheduler, d *diary) {
 		time.Sleep(time.Minute)
@@ -138,7 +138,7 @@ func TestDebtOutlivesTarget(t *testing.T) {
 
 // TestChangeAtOnce adds and removes many times while runs start and end.
 func TestChangeAtOnce(t *testing.T) {
-	d := changing(t, nil, func(ctx context.Context, t Target, r Rung) Run {
+	d := changing(t, nil, func(ctx context.Context, t Target, r Rung, _ string) Run {
 		return fakeRun(ctx, t, r, time.Second)
 	}, func(ctx context.Context, s *Scheduler, d *diary) {
 		for i := range 500 {

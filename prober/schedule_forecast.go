@@ -71,7 +71,7 @@ func (sv *server) nextDue(sl *slot, now time.Time) time.Time {
 	if !sl.again.IsZero() && sl.again.Before(at) {
 		at = sl.again
 	}
-	gate := sv.gate(sl, now, sl.account, 1, sv.ledger.solvent())
+	gate := sv.gate(sl, now, sv.ledger.solvent())
 	if gate = later(gate, sv.cool); gate.After(now) {
 		at = later(at, gate)
 	}

@@ -14,6 +14,7 @@ import (
 type opening struct {
 	slot     *slot
 	confirms bool
+	earlier  string    // run whose prompt it sends again; "" for a whole run
 	at       time.Time // never before now
 }
 
@@ -23,25 +24,24 @@ func (sv *server) openings(now time.Time) []opening {
 	solvent := sv.ledger.solvent()
 	openings := make([]opening, 0, len(sv.slots))
 	for _, sl := range sv.slots {
-		gate := sv.gate(sl, now, sl.account, 1, solvent)
+		gate := sv.gate(sl, now, solvent)
 		if gate.After(now) {
 			sl.barred = later(sl.barred, gate)
 		}
 		openings = append(openings, opening{slot: sl, at: afterQuiet(sl.quiet, later(gate, later(sl.wanted(), sv.cool)))})
 		if !sl.confirm.IsZero() {
-			gate := sv.gate(sl, now, sv.confirmer(sl), 1+tolerance, solvent)
-			openings = append(openings, opening{slot: sl, confirms: true, at: afterQuiet(sl.quiet, later(gate, later(sl.confirm, sv.cool)))})
+			at := later(sv.confirmable(sl, now), later(sl.confirm, sv.cool))
+			openings = append(openings, opening{slot: sl, confirms: true, at: afterQuiet(sl.quiet, at)})
 		}
 	}
 	return openings
 }
 
-// gate is when budget and quiet hours let a slot run at the account's cost, the ledger's day being used up to a share; now at
-// the earliest.
-func (sv *server) gate(sl *slot, now time.Time, a *account, share float64, solvent map[*account]time.Time) time.Time {
+// gate is when budget and quiet hours let a slot run; now at the earliest.
+func (sv *server) gate(sl *slot, now time.Time, solvent map[*account]time.Time) time.Time {
 	at := now
 	if !unlimited(sl.target.Budget) {
-		at = later(at, later(solvent[a], sv.ledger.room(sv.expected(sl), share)))
+		at = later(at, later(solvent[sl.account], sv.ledger.room(sv.expected(sl), 1)))
 	}
 	return afterQuiet(sl.quiet, at)
 }
@@ -139,7 +139,7 @@ func (sv *server) settle(o opening, run Run, took time.Duration) {
 		payer = &sv.ledger.reserve
 	}
 	sv.ledger.charge(payer, cost, now)
-	if run.Status != Skipped {
+	if run.Status != Skipped && run.Plan != Warm { // which tells nothing of a whole run
 		sl.took = took
 		if sl.cost > 0 {
 			cost = (cost + sl.cost) / 2 // a run that fails at once does not make the next one cheap

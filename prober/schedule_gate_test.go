@@ -12,7 +12,7 @@ import (
 
 // scheduling runs a scheduler whose runs take a minute per 64k, until stop.
 func scheduling(t *testing.T, targets []Target, d *diary) (s *Scheduler, stop func()) {
-	return schedulingWith(t, targets, d, func(ctx context.Context, t Target, r Rung) Run {
+	return schedulingWith(t, targets, d, func(ctx context.Context, t Target, r Rung, _ string) Run {
 		return fakeRun(ctx, t, r, time.Duration(r)*time.Minute/65536)
 	})
 }
@@ -143,7 +143,7 @@ func TestYieldedRunsComeAgain(t *testing.T) {
 	d := &diary{}
 	synctest.Test(t, func(t *testing.T) {
 		roomFrom := time.Now().Add(3 * time.Hour)
-		_, stop := schedulingWith(t, []Target{target}, d, func(ctx context.Context, t Target, r Rung) Run {
+		_, stop := schedulingWith(t, []Target{target}, d, func(ctx context.Context, t Target, r Rung, _ string) Run {
 			run := fakeRun(ctx, t, r, time.Second)
 			if time.Now().Before(roomFrom) {
 				run.Status, run.Reason = Rejected, Yielded
@@ -187,7 +187,7 @@ func TestBusyServer(t *testing.T) {
 	target := testTarget("a", "s", 1, map[Rung]time.Duration{1024: 5 * time.Minute, 131072: 4 * time.Hour})
 	d := &diary{}
 	synctest.Test(t, func(t *testing.T) {
-		_, stop := schedulingWith(t, []Target{target}, d, func(ctx context.Context, t Target, r Rung) Run {
+		_, stop := schedulingWith(t, []Target{target}, d, func(ctx context.Context, t Target, r Rung, _ string) Run {
 			run := fakeRun(ctx, t, r, time.Second)
 			if r == 131072 && len(d.of("a", r, Skipped)) < 4 {
 				run.Status, run.Reason, run.Duration = Skipped, Busy, 0
@@ -213,7 +213,7 @@ func TestRecall(t *testing.T) {
 		now := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
 		defer cancel()
-		s := NewScheduler(nil, func(ctx context.Context, t Target, r Rung) Run { return fakeRun(ctx, t, r, time.Second) },
+		s := NewScheduler(nil, func(ctx context.Context, t Target, r Rung, _ string) Run { return fakeRun(ctx, t, r, time.Second) },
 			d, log.NewNopLogger())
 		s.Add([]Target{target}, []Past{
 			{"a", 131072, now.Add(-time.Hour), 2 * time.Minute, nil},    // 6000 s at 2 %

@@ -15,7 +15,7 @@ func TestResume(t *testing.T) {
 		target := testTarget("a", "gpu", 1, map[Rung]time.Duration{1024: 4 * time.Hour, 2048: 4 * time.Hour, 4096: 5 * time.Minute, 8192: 4 * time.Hour})
 		ages := map[Rung]time.Duration{1024: 10 * time.Minute, 4096: time.Hour, 8192: 4*time.Hour - time.Second}
 		d := &diary{}
-		s := NewScheduler(nil, func(ctx context.Context, t Target, r Rung) Run { return fakeRun(ctx, t, r, time.Millisecond) }, d, log.NewNopLogger())
+		s := NewScheduler(nil, func(ctx context.Context, t Target, r Rung, _ string) Run { return fakeRun(ctx, t, r, time.Millisecond) }, d, log.NewNopLogger())
 		start := time.Now()
 		var past []Past
 		for rung, age := range ages {

@@ -156,6 +156,7 @@ func (s *Scheduler) begin(ctx context.Context, sv *server) (opening, *turn, cont
 	sl := o.slot
 	sl.last = now
 	if o.confirms {
+		o.earlier = sl.earlier(now)
 		sl.confirm = time.Time{}
 	} else {
 		if !sl.due.After(now) {

@@ -80,7 +80,7 @@ func TestScheduleDay(t *testing.T) {
 		testTarget("a", "gpu1", 0.9, ladder()), testTarget("b", "gpu1", 0.9, ladder()), testTarget("c", "gpu2", 0.02, ladder()),
 	}
 	const day = 24 * time.Hour
-	d := schedule(t, targets, day, func(ctx context.Context, t Target, r Rung) Run {
+	d := schedule(t, targets, day, func(ctx context.Context, t Target, r Rung, _ string) Run {
 		return fakeRun(ctx, t, r, time.Duration(r)*time.Millisecond) // 1 s to 197 s
 	})
 	share := map[string]time.Duration{}
@@ -118,7 +118,7 @@ func TestScheduleGrid(t *testing.T) {
 	delete(target.Intervals.Rungs, 2048)
 	target.Ladder = []Rung{1024}
 	r := rand.New(rand.NewPCG(1, 2))
-	d := schedule(t, []Target{target}, 24*time.Hour, func(ctx context.Context, t Target, rung Rung) Run {
+	d := schedule(t, []Target{target}, 24*time.Hour, func(ctx context.Context, t Target, rung Rung, _ string) Run {
 		return fakeRun(ctx, t, rung, time.Duration(r.IntN(290))*time.Second)
 	})
 	runs := d.of("a", 1024, Accepted)
@@ -140,7 +140,7 @@ func TestFirstRuns(t *testing.T) {
 		}
 		var start time.Time
 		target := testTarget(fmt.Sprint("target ", every), "s", 1, intervals)
-		d := schedule(t, []Target{target}, 2*time.Minute, func(ctx context.Context, t Target, r Rung) Run {
+		d := schedule(t, []Target{target}, 2*time.Minute, func(ctx context.Context, t Target, r Rung, _ string) Run {
 			return fakeRun(ctx, t, r, 0)
 		})
 		start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // where every bubble begins
@@ -165,7 +165,7 @@ func TestScheduleMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		NewScheduler([]Target{target}, func(ctx context.Context, t Target, r Rung) Run {
+		NewScheduler([]Target{target}, func(ctx context.Context, t Target, r Rung, _ string) Run {
 			return fakeRun(ctx, t, r, 25*time.Second)
 		}, d, log.NewLogfmtLogger(&out)).Run(ctx)
 	})
@@ -186,7 +186,7 @@ func TestScheduleMissed(t *testing.T) {
 
 func TestFairness(t *testing.T) {
 	target := testTarget("a", "s", 1, map[Rung]time.Duration{1024: time.Second, 131072: time.Minute, 196608: time.Hour})
-	d := schedule(t, []Target{target}, 24*time.Hour, func(ctx context.Context, t Target, r Rung) Run {
+	d := schedule(t, []Target{target}, 24*time.Hour, func(ctx context.Context, t Target, r Rung, _ string) Run {
 		return fakeRun(ctx, t, r, 3*time.Second) // three times more than there is time for
 	})
 	for r, want := range map[Rung]int{1024: 24000, 131072: 400, 196608: 6} {
@@ -204,7 +204,7 @@ func TestScheduleCancel(t *testing.T) {
 	d := &diary{}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := NewScheduler(targets, func(ctx context.Context, t Target, r Rung) Run { return fakeRun(ctx, t, r, time.Hour) },
+		s := NewScheduler(targets, func(ctx context.Context, t Target, r Rung, _ string) Run { return fakeRun(ctx, t, r, time.Hour) },
 			d, log.NewNopLogger())
 		done := make(chan struct{})
 		go func() { defer close(done); s.Run(ctx) }()
@@ -238,7 +238,7 @@ func TestRunPanics(t *testing.T) {
 		defer cancel()
 		target := testTarget("a", "s", 1, map[Rung]time.Duration{1024: time.Minute})
 		calls := 0
-		NewScheduler([]Target{target}, func(ctx context.Context, t Target, r Rung) Run {
+		NewScheduler([]Target{target}, func(ctx context.Context, t Target, r Rung, _ string) Run {
 			calls++
 			if calls <= 3 {
 				panic("no such thing")
@@ -263,7 +263,7 @@ func TestEffectiveInterval(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
 		defer cancel()
 		d := &diary{}
-		s := NewScheduler([]Target{target}, func(ctx context.Context, t Target, r Rung) Run {
+		s := NewScheduler([]Target{target}, func(ctx context.Context, t Target, r Rung, _ string) Run {
 			return fakeRun(ctx, t, r, time.Duration(r)*time.Millisecond)
 		}, d, log.NewNopLogger())
 		if got := s.EffectiveInterval("a", 1024); got != 5*time.Minute {
@@ -300,7 +300,7 @@ func TestNextDue(t *testing.T) {
 				var due time.Time
 				var s *Scheduler
 				runs := 0
-				s = NewScheduler([]Target{target}, func(ctx context.Context, target Target, r Rung) Run {
+				s = NewScheduler([]Target{target}, func(ctx context.Context, target Target, r Rung, _ string) Run {
 					runs++
 					if late := time.Since(due).Abs(); late > time.Millisecond {
 						t.Errorf("the run starts at %v, %v was forecast", time.Now(), due)

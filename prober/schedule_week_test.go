@@ -56,7 +56,7 @@ func takes(r Rung, speed float64) time.Duration {
 }
 
 // run is the fake runner. It watches that no two runs of a server overlap.
-func (w *week) run(ctx context.Context, t Target, r Rung) Run {
+func (w *week) run(ctx context.Context, t Target, r Rung, _ string) Run {
 	w.diary.mu.Lock()
 	if w.busy[t.Server]++; w.busy[t.Server] > 1 {
 		w.faults = append(w.faults, fmt.Sprintf("two runs at once on server %s at %v", t.Server, time.Now()))

@@ -105,6 +105,7 @@ func (e *execution) noticeRestart() {
 	}
 	level.Info(e.logger).Log("msg", "the server was started anew", "target", e.target.Name, "seen", why)
 	e.memory.refused = refusal{}
+	clear(e.memory.sent)
 	e.unsettle()
 }
 

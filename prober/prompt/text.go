@@ -30,6 +30,11 @@ type observation struct{ weight, tokens float64 }
 // NewText makes text prompts of prose.
 func NewText(prose *Prose) *Text { return &Text{prose: prose} }
 
+// Snapshot makes the prompts that b makes now, whatever b learns later.
+func (b *Text) Snapshot() *Text {
+	return &Text{prose: b.prose, observed: slices.Clone(b.observed)}
+}
+
 // Build makes a prompt of about the given number of tokens, as near as the observations so far allow: a line of eight words
 // that the nonce picks, and the end of the prose, from the beginning of a sentence where that is near enough. Different nonces give
 // different lines.

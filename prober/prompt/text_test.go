@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -253,5 +254,20 @@ func BenchmarkTextBuild192k(b *testing.B) {
 	for b.Loop() {
 		nonce++
 		p.Build(196608, nonce)
+	}
+}
+
+// TestTextSnapshotStaysAsItIs makes a prompt again though its length was learnt in between.
+func TestTextSnapshotStaysAsItIs(t *testing.T) {
+	b := NewText(NewProse(1))
+	fact := NewFact(3).Sentence
+	first := b.Plant(4096, 7, fact, 0.5)
+	s := b.Snapshot()
+	b.Observe(first, 4200)
+	if slices.Equal(b.Plant(4096, 7, fact, 0.5), first) {
+		t.Error("nothing was learnt")
+	}
+	if !slices.Equal(s.Plant(4096, 7, fact, 0.5), first) {
+		t.Error("the prompt is another one")
 	}
 }

@@ -91,6 +91,7 @@ func (j *judge) rung(r *Rung) {
 	check(j, &r.Failing, upTo(mostCount, r.Failing))
 	check(j, &r.Rejecting, upTo(mostCount, r.Rejecting))
 	check(j, &r.Unbroken, upTo(mostCount, r.Unbroken))
+	check(j, &r.UnbrokenWhole, upTo(mostCount, r.UnbrokenWhole))
 	if p := r.Plans; p != nil {
 		check(j, &r.Plans, j.past(p.At) && upTo(mostRatio, p.Step, p.Accept))
 	}
@@ -107,7 +108,7 @@ func (j *judge) rung(r *Rung) {
 		behind++
 		samples = append(samples, s)
 	}
-	r.Samples, r.Unbroken = samples, min(r.Unbroken, behind)
+	r.Samples, r.Unbroken, r.UnbrokenWhole = samples, min(r.Unbroken, behind), min(r.UnbrokenWhole, behind)
 	r.Deploys = r.Deploys[max(0, len(r.Deploys)-keptDeploys):]
 	for i := range r.Deploys {
 		j.baseline(&r.Deploys[i])

@@ -67,17 +67,19 @@ type Deploy struct {
 
 // Rung is what the outcome of the runs of one rung leaves behind. Zero values are not known.
 type Rung struct {
-	Attempted time.Time  `json:"attempted,omitzero"`
-	Duration  float64    `json:"duration,omitempty"` // seconds
-	Succeeded time.Time  `json:"succeeded,omitzero"`
-	Failing   int        `json:"failing,omitempty"`   // runs in a row
-	Rejecting int        `json:"rejecting,omitempty"` // runs in a row
-	Reachable *bool      `json:"reachable,omitempty"`
-	Samples   []Sample   `json:"samples,omitempty"`  // the latest clean ones, oldest first, KeptSamples at most
-	Unbroken  int        `json:"unbroken,omitempty"` // how many of them, from the latest back, came without a gap
-	Plans     *Plans     `json:"plans,omitempty"`
-	Needle    *Needle    `json:"needle,omitempty"`
-	Deploys   []Baseline `json:"deploys,omitempty"` // the present one last
+	Attempted time.Time `json:"attempted,omitzero"`
+	Duration  float64   `json:"duration,omitempty"` // seconds
+	Succeeded time.Time `json:"succeeded,omitzero"`
+	Failing   int       `json:"failing,omitempty"`   // runs in a row
+	Rejecting int       `json:"rejecting,omitempty"` // runs in a row
+	Reachable *bool     `json:"reachable,omitempty"`
+	Samples   []Sample  `json:"samples,omitempty"`  // the latest clean ones, oldest first, KeptSamples at most
+	Unbroken  int       `json:"unbroken,omitempty"` // how many of them, from the latest back, came without a gap
+	// UnbrokenWhole counts those that are not of warm runs.
+	UnbrokenWhole int        `json:"unbroken_whole,omitempty"`
+	Plans         *Plans     `json:"plans,omitempty"`
+	Needle        *Needle    `json:"needle,omitempty"`
+	Deploys       []Baseline `json:"deploys,omitempty"` // the present one last
 }
 
 // Sample is a clean measurement. Zero values are not known.
