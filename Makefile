@@ -102,7 +102,7 @@ proof:
 politeness:
 	set -o pipefail; go test ./prober -run 'TestPoliteness$$' -v -count=1 -timeout 30m -args -politeness.hours=24 | grep -v '^=== \|^ *--- PASS'
 
-# How long it takes until it is certain that attention became 30 % slower, with confirmations and without.
+# How long it takes until it is certain that attention became 30 % slower, with confirmations and without: README's table.
 detection:
 	go test ./prober -run 'TestDetection$$' -v -count=1 -timeout 60m -args -detection.days=14
 
