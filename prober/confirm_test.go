@@ -16,7 +16,7 @@ import (
 	"longctx_exporter/prober/simserver"
 )
 
-const confirmedRung = prober.Rung(65536)
+const confirmedRung = prober.Rung(32768)
 
 // confirming is a run of a rung on a server of some shape, what happens then, and the confirmation of that run.
 type confirming struct {
@@ -44,7 +44,7 @@ type confirmation struct {
 	truth  []simserver.TruthRequest // of its legs, where it is accepted
 }
 
-// evict makes somebody ask for so many tokens, which push others out of a pool of 100,000.
+// evict makes somebody ask for so many tokens, which push others out of a pool of 50,000.
 func evict(tokens int) func(*testing.T, *confirmation) {
 	return func(_ *testing.T, c *confirmation) { c.others(tokens) }
 }
@@ -54,7 +54,7 @@ func confirmingScenes() []confirming {
 	hidden := simserver.Faults{HideCached: true}
 	several := []string{"sglang", "vllm"} // prompts may stay in part
 	isCheap := func(t *testing.T, c *confirmation) {
-		if c.again.Duration > c.run.Duration/3 || slices.ContainsFunc(c.truth, func(r simserver.TruthRequest) bool { return r.RecomputedTokens > 64 }) {
+		if c.again.Duration > c.run.Duration/2 || slices.ContainsFunc(c.truth, func(r simserver.TruthRequest) bool { return r.RecomputedTokens > 64 }) {
 			t.Errorf("it took %v of the server, the run %v: %+v", c.again.Duration, c.run.Duration, c.truth)
 		}
 		if next := c.runner.Confirm(t.Context(), confirmedRung, c.again.ID, nil); next.Plan != prober.Warm || next.Status != prober.Accepted {
@@ -77,12 +77,12 @@ func confirmingScenes() []confirming {
 		{name: "still there, told as 0", faults: simserver.Faults{ZeroCached: true}, want: warm, check: isCheap},
 		{name: "still there, text", text: true, want: warm, check: isCheap},
 		{name: "a planted fact, text", text: true, needle: true, want: warm, check: isCheap},
-		{name: "evicted", then: evict(99_500), want: whole, check: firstIsCold, short: true},
-		{name: "evicted, hidden", faults: hidden, then: evict(99_500), want: whole, check: firstIsCold},
-		{name: "half evicted", shapes: several, then: evict(70_000), want: warm, check: isDiscarded},
-		{name: "half evicted, hidden", shapes: several, faults: hidden, then: evict(70_000), want: warm, check: isDiscarded},
-		{name: "almost evicted", shapes: several, then: evict(97_500), want: warm, check: isDiscarded},
-		{name: "almost evicted, hidden", faults: hidden, then: evict(97_500), want: whole, check: firstIsCold},
+		{name: "evicted", then: evict(49_500), want: whole, check: firstIsCold, short: true},
+		{name: "evicted, hidden", faults: hidden, then: evict(49_500), want: whole, check: firstIsCold},
+		{name: "half evicted", shapes: several, then: evict(35_000), want: warm, check: isDiscarded},
+		{name: "half evicted, hidden", shapes: several, faults: hidden, then: evict(35_000), want: warm, check: isDiscarded},
+		{name: "almost evicted", shapes: several, then: evict(48_700), want: warm, check: isDiscarded},
+		{name: "almost evicted, hidden", faults: hidden, then: evict(48_700), want: whole, check: firstIsCold},
 		{name: "evicted by chance", faults: simserver.Faults{PartialEvict: 0.1}, seeds: 8, want: []prober.Plan{prober.Warm, prober.Triple, prober.Pair}, rejected: []prober.Reason{prober.CacheMiss}},
 		{name: "no prefix cache", faults: simserver.Faults{NoPrefixCache: true}, want: []prober.Plan{prober.Pair, prober.Triple}, rejected: []prober.Reason{prober.CacheMiss}},
 		{name: "another run's", earlier: "another", want: whole},
@@ -91,14 +91,14 @@ func confirmingScenes() []confirming {
 				t.Error("the same prompt was asked again for its fact")
 			}
 		}},
-		{name: "a planted fact, evicted", needle: true, then: evict(99_500), want: whole, check: func(t *testing.T, c *confirmation) {
+		{name: "a planted fact, evicted", needle: true, then: evict(49_500), want: whole, check: func(t *testing.T, c *confirmation) {
 			if c.again.Needle == nil || !c.again.Needle.Found {
 				t.Errorf("the fact in the prompt of before was not found: %+v", c.again.Needle)
 			}
 		}},
 		{name: "others come", rejected: []prober.Reason{prober.Contended, prober.Yielded, prober.Inconsistent}, short: true, then: func(_ *testing.T, c *confirmation) {
 			go func() {
-				time.Sleep(time.Second)
+				time.Sleep(300 * time.Millisecond)
 				c.others(16_384)
 			}()
 		}},
@@ -144,7 +144,7 @@ func TestConfirmOnACachedPrompt(t *testing.T) {
 
 func (s confirming) play(t *testing.T, shape string, seed uint64) {
 	p := profile(t, "fast-8b")
-	p.PoolTokens = 100_000
+	p.PoolTokens = 50_000
 	sim, target, stop := simulated(t, simserver.Config{
 		Shape: shape, Profile: p, Seed: seed, Faults: s.faults, Options: simserver.Options{CacheReport: true, SpecMetrics: true, NoTokenizer: s.text},
 	})
