@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-kit/log"
-
 	"longctx_exporter/collector/servermetrics"
 	"longctx_exporter/prober"
 	"longctx_exporter/prober/simserver"
@@ -145,16 +143,11 @@ func TestConfirmOnACachedPrompt(t *testing.T) {
 func (s confirming) play(t *testing.T, shape string, seed uint64) {
 	p := profile(t, "fast-8b")
 	p.PoolTokens = 50_000
-	sim, target, stop := simulated(t, simserver.Config{
+	sim, target := simulated(t, simserver.Config{
 		Shape: shape, Profile: p, Seed: seed, Faults: s.faults, Options: simserver.Options{CacheReport: true, SpecMetrics: true, NoTokenizer: s.text},
 	})
-	defer stop()
 	target.Ladder, target.AllowEviction, target.Needle = []prober.Rung{confirmedRung}, true, s.needle
-	runner, err := prober.NewRunner(target, servermetrics.New, log.NewNopLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer runner.Close()
+	runner := prober.RunnerOf(t, target, servermetrics.New)
 	v := &visitor{shape: shape, client: &http.Client{Transport: &http.Transport{DialContext: target.Dial, DisableKeepAlives: true}}}
 	c := &confirmation{sim: sim, runner: runner, others: func(tokens int) { v.come(context.Background(), tokens, 2, time.Hour) }}
 	if c.run = runner.Run(t.Context(), confirmedRung, nil); c.run.Status != prober.Accepted {
