@@ -422,6 +422,10 @@ func TestComparison(t *testing.T) {
 	if !(known.ttft > 0 && known.accept >= 1) {
 		t.Errorf("%+v", known)
 	}
+	askAfter(t, sim, &run)
+	if again, err := table.truth(run); err != nil || again != known {
+		t.Errorf("with the question after the run: %+v, %v, want %+v", again, err, known)
+	}
 	run.Status = prober.Accepted
 	table.ObserveRun(run)
 	for range demoTries {
@@ -433,6 +437,24 @@ func TestComparison(t *testing.T) {
 	if got := out.String(); !strings.Contains(got, "1k") || !strings.Contains(got, "failed: timeout") || !strings.HasSuffix(got, "the end\n") {
 		t.Error(got)
 	}
+}
+
+// askAfter lengthens a run by a question behind its prompt, as that for the planted fact is.
+func askAfter(t *testing.T, sim *simulation, run *prober.Run) {
+	t.Helper()
+	ids := strings.TrimSuffix(strings.Repeat("7,", int(run.Rung)+20), ",")
+	resp, err := http.Post(sim.url+"/generate", "application/json", strings.NewReader(
+		`{"input_ids": [`+ids+`], "sampling_params": {"max_new_tokens": 9, "ignore_eos": true}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, resp.Body) // the truth tells whether it was answered
+	_ = resp.Body.Close()
+	requests := sim.Truth()
+	if last := requests[len(requests)-1]; resp.StatusCode != http.StatusOK || last.PromptTokens <= int(run.Rung) || len(last.StepSeconds) == 0 {
+		t.Fatalf("%s, %+v", resp.Status, last)
+	}
+	run.Duration = time.Since(run.Started)
 }
 
 func TestLogger(t *testing.T) {

@@ -224,22 +224,22 @@ func (c *comparison) print() {
 // truth is what the simulated server knows of a run: seconds, and tokens per step.
 type truth struct{ ttft, step, accept float64 }
 
-// truth finds the requests of a run by their time: the legs are the last ones, a pre-roll may have gone before.
+// truth finds the requests of a run, the first since its start that are like its legs in their order: what is sent around and
+// between them, as a pre-roll or the question for the planted fact, is not.
 func (c *comparison) truth(run prober.Run) (truth, error) {
 	from := run.Started.Sub(c.sim.started).Seconds() - 0.01
-	requests := slices.DeleteFunc(c.sim.Truth(), func(t simserver.TruthRequest) bool {
-		return t.Received < from || t.Received > from+run.Duration.Seconds()
-	})
-	before := len(requests) - len(run.Legs)
-	if before < 0 || len(run.Legs) == 0 {
-		return truth{}, errors.New("the simulated server does not remember each request of this run")
-	}
+	requests := slices.DeleteFunc(c.sim.Truth(), func(t simserver.TruthRequest) bool { return t.Received < from })
 	var ttft, step, accept mean
-	for i, leg := range run.Legs {
+	for _, leg := range run.Legs {
+		i := slices.IndexFunc(requests, func(t simserver.TruthRequest) bool { return isOf(t, leg) })
+		if i < 0 {
+			return truth{}, errors.New("the simulated server does not remember each request of this run")
+		}
+		done := requests[i]
+		requests = requests[i+1:]
 		if leg.Discarded {
 			continue
 		}
-		done := requests[before+i]
 		if leg.Kind == "cold" {
 			ttft.add(done.QueueSeconds + done.PrefillSeconds)
 		}
@@ -252,6 +252,13 @@ func (c *comparison) truth(run prober.Run) (truth, error) {
 		}
 	}
 	return truth{ttft.value(), step.value(), accept.value()}, nil
+}
+
+// isOf says whether a request may be that of a leg, by the tokens that the leg was told of.
+func isOf(done simserver.TruthRequest, leg prober.Leg) bool {
+	like := func(told *int, tokens int) bool { return told == nil || *told == tokens }
+	return like(leg.Response.PromptTokens, done.PromptTokens) && like(leg.Response.CompletionTokens, done.CompletionTokens) &&
+		like(leg.Response.CachedTokens, done.CachedTokens)
 }
 
 // mean is a running mean.
