@@ -137,7 +137,7 @@ const (
 	computed = " in the latest accepted run of the rung that computed its prompt, which a warm confirmation does not; absent before the first and once it is 2.5 intervals old."
 )
 
-// confirmed ends the help of a gauge over several clean values, and computedConfirmed that of one which warm runs do not measure.
+// confirmed ends the help of a gauge over several clean values, and computedConfirmed that of one for which warm runs do not count.
 const (
 	confirmed         = " of the latest three accepted runs of the rung; absent unless all three know it and none is 2.5 intervals older than the next, or than now."
 	computedConfirmed = " of the latest three accepted runs of the rung that computed their prompts; absent unless all three know it and none is 2.5 intervals older than the next, or than now."
@@ -336,7 +336,7 @@ func confirmedMetrics() []Metric {
 		{Name: stepConfirmed, Type: Gauge, Labels: perRung(), Help: "Smallest seconds per decode step" + confirmed},
 		{Name: ttftConfirmed, Type: Gauge, Labels: perRung(), Help: "Smallest time to first token in seconds" + computedConfirmed},
 		{Name: prefillConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest number of computed prompt tokens per second of prefill" + computedConfirmed},
-		{Name: acceptConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest mean of tokens committed per verify pass" + confirmed},
+		{Name: acceptConfirmed, Type: Gauge, Labels: perRung(), Help: "Largest mean of tokens committed per verify pass" + computedConfirmed},
 	}
 }
 

@@ -33,7 +33,7 @@ func (t *target) collect(p page) {
 			p.known(contendedRunning, float64(felt.Running), r.labels)
 		}
 		if s := r.whole.fresh(now, r.longest()); s != nil {
-			p.prefill(r, s)
+			p.whole(r, s)
 		}
 		if s := r.clean.fresh(now, r.longest()); s != nil {
 			p.sample(r, s)
@@ -142,13 +142,15 @@ func (p page) outcome(r *rung) {
 	}
 }
 
-// prefill adds the prefill of the latest whole run, as far as it is known, and what the latest three agree on.
-func (p page) prefill(r *rung, s *prober.Sample) {
+// whole adds the prefill of the latest whole run, as far as it is known, and what the latest three agree on: of acceptance too, for
+// which a text that is sent again is no further evidence.
+func (p page) whole(r *rung, s *prober.Sample) {
 	latest, all := valuesOf(*s), agreed(r.recent(true))
 	p.known(ttft, latest.ttft, r.labels)
 	p.known(prefillRate, latest.prefill, r.labels)
 	p.known(ttftConfirmed, all.ttft, r.labels)
 	p.known(prefillConfirmed, all.prefill, r.labels)
+	p.known(acceptConfirmed, all.accept, r.labels)
 }
 
 // sample adds the other latest clean values, those that are known, and what the latest three agree on.
@@ -156,7 +158,6 @@ func (p page) sample(r *rung, s *prober.Sample) {
 	latest, all := valuesOf(*s), agreed(r.recent(false))
 	p.known(probePromptTokens, float64(s.PromptTokens), r.labels)
 	p.known(stepConfirmed, all.step, r.labels)
-	p.known(acceptConfirmed, all.accept, r.labels)
 	p.known(stepTime, latest.step, r.labels)
 	p.known(acceptLength, latest.accept, r.labels)
 	p.known(decodeRate, s.DecodeRate, r.labels)

