@@ -279,7 +279,7 @@ func (e *execution) evaluate(ctx context.Context, prefill coldPrefill, pairs []p
 	s.DecodeTokens = float64(estimate.Pool(c.two).Tokens) / float64(len(pairs))
 	s.StepError, _ = e.relativeError(pairs, c)
 	if s.StepError > errorLimit {
-		return reject(Inconsistent, "steps differ so much that their mean is known to ±%.0f %% only", 100*s.StepError)
+		return reject(Inconsistent, "steps differ so much that their mean has a standard error of %.0f %%", 100*s.StepError)
 	}
 	if err := e.checkSelf(pairs, basis.Seconds); err != nil {
 		return err
