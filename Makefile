@@ -65,8 +65,7 @@ endtoend: $(PROMTOOL) $(PROMETHEUS)
 
 # What needs hundreds of runs, and the killing of daemons, without the race detector, which makes it five times as long; with it, fewer.
 statistics:
-	go test -timeout 45m ./prober -run 'TestAcceptance|TestIsolationCertificate|TestNeedleFindsOut|TestProof'
-	go test -timeout 45m . -run TestKilled
+	go test -timeout 45m . ./prober -run 'TestAcceptance|TestIsolationCertificate|TestKilled|TestNeedleFindsOut|TestProof'
 
 # Speed, and what a plan costs the server at equal error.
 bench:

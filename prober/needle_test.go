@@ -69,24 +69,30 @@ func TestNeedleIsFound(t *testing.T) {
 	}
 }
 
+// between is a range of counts that chance allows, both ends included.
+type between struct{ least, most int }
+
+func (b between) holds(n int) bool { return n >= b.least && n <= b.most }
+
 func TestNeedleFindsOut(t *testing.T) {
 	unable, fading := profile(t, "fast-8b"), profile(t, "fast-8b")
 	unable.RecallShort, unable.RecallLong = 0, 0
 	fading.RecallLong = 0.2
-	times := 12
+	times, some := 24, between{1, 23}
 	if testing.Short() {
-		times = 4
+		times, some = 4, between{0, 4}
 	}
+	all, most, none := between{times, times}, between{times - 4, times}, between{0, 0}
 	for name, tt := range map[string]struct {
 		profile     simserver.Profile
 		faults      simserver.Faults
-		short, long int // found
+		short, long between // found
 	}{
-		"sound":          {profile(t, "fast-8b"), simserver.Faults{}, times, times},
-		"middle is cut":  {profile(t, "fast-8b"), simserver.Faults{SeenEnds: 100}, times, 0},
-		"sliding window": {profile(t, "fast-8b"), simserver.Faults{Window: 4000}, times, 0},
-		"fading":         {fading, simserver.Faults{}, times, times * 5 / 12},
-		"base model":     {unable, simserver.Faults{}, 0, 0},
+		"sound":          {profile(t, "fast-8b"), simserver.Faults{}, all, all},
+		"middle is cut":  {profile(t, "fast-8b"), simserver.Faults{SeenEnds: 100}, all, none},
+		"sliding window": {profile(t, "fast-8b"), simserver.Faults{Window: 4000}, all, none},
+		"fading":         {fading, simserver.Faults{}, most, some},
+		"base model":     {unable, simserver.Faults{}, none, none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := map[prober.Rung]int{}
@@ -104,11 +110,8 @@ func TestNeedleFindsOut(t *testing.T) {
 					found[r.Rung]++
 				}
 			}
-			near := func(got, want int) bool {
-				return got == want || tt.profile.RecallLong == 0.2 && (testing.Short() || got >= 1 && got <= 10) // of four, all or none may be found
-			}
-			if found[1024] < tt.short-1 || found[1024] > tt.short || !near(found[131072], tt.long) {
-				t.Errorf("found %v, want %d and %d", found, tt.short, tt.long)
+			if !tt.short.holds(found[1024]) || !tt.long.holds(found[131072]) {
+				t.Errorf("found %v, want %v and %v", found, tt.short, tt.long)
 			}
 		})
 	}
