@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -109,10 +111,12 @@ func checkMetricsPath(p string) error {
 // pages is every page of the daemon.
 func (c *serveCommand) pages(s *service, lib *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(c.metrics, promhttp.InstrumentMetricHandler(s.process, quickGzip(promhttp.HandlerFor(s.series.Gatherer(s.process), promhttp.HandlerOpts{
+	// promhttp's own compression leaves a fifth less of a page and takes four times as long, which runs that go on would feel.
+	compressed, _ := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false)) // fails for other levels
+	mux.Handle(c.metrics, promhttp.InstrumentMetricHandler(s.process, compressed(promhttp.HandlerFor(s.series.Gatherer(s.process), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(lib.Handler(), slog.LevelError),
 		EnableOpenMetrics:   true,
-		DisableCompression:  true, // by itself it compresses slowly
+		DisableCompression:  true,
 		MaxRequestsInFlight: 40,
 	}))))
 	mux.HandleFunc("GET /{$}", s.pages.Status)
