@@ -373,7 +373,7 @@ func checkSpread(c comparison) error {
 	}
 	for _, v := range each {
 		if math.Abs(v-median) > apart*median {
-			return reject(Inconsistent, "one of %d pairs took %.3g s per step, the median is %.3g s: the server or this machine was busy", len(each), v, median)
+			return reject(Inconsistent, "%d pairs took %.3g to %.3g s per step: the server or this machine was busy", len(each), slices.Min(each), slices.Max(each))
 		}
 	}
 	return nil
